@@ -1,0 +1,114 @@
+"""Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
+
+``gradient(X)`` returns values and slopes (n, d) together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from boke.model import KernelModel
+from boke.space import Array
+
+
+class Acquisition(Protocol):
+    def __call__(self, X: Array) -> Array: ...
+    def gradient(self, X: Array) -> tuple[Array, Array]: ...
+    def near(self, centers: Array, radius: float) -> Acquisition: ...
+
+
+@dataclass(frozen=True)
+class UpperConfidenceBound:
+    """IKR-UCB: a(x) = m(x) + β_t σ̂(x) (eq. IKR-UCB)."""
+
+    model: KernelModel
+    beta: float
+    rho: float
+
+    def __call__(self, X: Array) -> Array:
+        p = self.model.predict(X)
+        return p.mean + self.beta * (p.density + self.rho) ** -0.5
+
+    def gradient(self, X: Array) -> tuple[Array, Array]:
+        p = self.model.predict(X, gradient=True)
+        assert p.dmean is not None and p.ddensity is not None
+        sigma = (p.density + self.rho) ** -0.5
+        return p.mean + self.beta * sigma, p.dmean - (0.5 * self.beta * sigma**3)[:, None] * p.ddensity
+
+    def near(self, centers: Array, radius: float) -> UpperConfidenceBound:
+        return UpperConfidenceBound(self.model.near(centers, radius), self.beta, self.rho)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Pure exploitation: m(x) (eq. max KR)."""
+
+    model: KernelModel
+
+    def __call__(self, X: Array) -> Array:
+        return self.model.mean(X)
+
+    def gradient(self, X: Array) -> tuple[Array, Array]:
+        p = self.model.predict(X, gradient=True)
+        assert p.dmean is not None
+        return p.mean, p.dmean
+
+    def near(self, centers: Array, radius: float) -> Mean:
+        return Mean(self.model.near(centers, radius))
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """Density exploration: -ln W(x), whose maximizer is argmin W (eq. min KDE).
+
+    The logarithm keeps far-away points apart where W itself has underflowed.
+    """
+
+    model: KernelModel
+
+    def __call__(self, X: Array) -> Array:
+        return -self.model.predict(X).log_density
+
+    def gradient(self, X: Array) -> tuple[Array, Array]:
+        p = self.model.predict(X, gradient=True)
+        assert p.dlog_density is not None
+        return -p.log_density, -p.dlog_density
+
+    def near(self, centers: Array, radius: float) -> Sparsity:
+        return self  # far points are what it is about
+
+
+class Beta(Protocol):
+    def __call__(self, t: int, d: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class PaperBeta:
+    """β_t = c (1 + √(d ln(t + 1))) (section 5)."""
+
+    c: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.c) and self.c >= 0):
+            raise ValueError(f"The 'c' parameter of PaperBeta must be at least 0. Got {self.c}.")
+
+    def __call__(self, t: int, d: int) -> float:
+        return self.c * (1.0 + math.sqrt(d * math.log(t + 1)))
+
+
+@dataclass(frozen=True)
+class UCB1Beta:
+    """β_t = √(2 ln t): with ℓ → 0 and ρ → 0 the policy over arms is UCB1 (eq. max UCB1, appendix B)."""
+
+    def __call__(self, t: int, d: int) -> float:
+        return math.sqrt(2.0 * math.log(max(t, 1)))
+
+
+def kr_ucb(model: KernelModel, C: float) -> Array:
+    """m(x_i) + C √(ln Σ_j W(x_j) / W(x_i)) at the observations themselves (eq. max KR-UCB select)."""
+    p = model.predict(model.X)
+    return p.mean + C * np.sqrt(math.log(max(p.density.sum(), 1.0)) / p.density)

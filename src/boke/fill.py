@@ -1,0 +1,69 @@
+"""Fill distance h = sup over the unit cube of the distance to the nearest design point (eq. fill distance)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import KDTree, Voronoi
+from scipy.stats import qmc
+
+from boke.space import Array
+
+
+def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
+    """Fill distance of a design X (t, d) in [0, 1]^d.
+
+    Exact for d = 1 (gaps) and d = 2 (Voronoi vertices). Above, a lower bound: the largest distance over ``n_probes``
+    scrambled Sobol points and, up to d = 10, the corners, improved by a local search from the best of them. On
+    factorial grids, whose fill distance is known, it is within 2 % of the truth for d <= 5 (tests/test_fill.py). The
+    probes are always the same, so that the value is a function of the design.
+    """
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or X.size == 0:
+        raise ValueError(f"The 'X' parameter of fill_distance must be a non-empty (t, d) array. Got shape {X.shape}.")
+    if not (np.isfinite(X).all() and X.min() >= 0.0 and X.max() <= 1.0):
+        raise ValueError("The 'X' parameter of fill_distance must lie in the unit cube. Got points outside it.")
+    d = X.shape[1]
+    if d == 1:
+        x = np.sort(X[:, 0])
+        return float(max(x[0], 1.0 - x[-1], np.diff(x, prepend=x[0]).max() / 2.0))
+    tree = KDTree(X)
+    if d == 2:
+        return float(tree.query(_square_vertices(X))[0].max())
+    probes = qmc.Sobol(d, rng=0).random(n_probes)
+    if d <= 10:
+        probes = np.vstack([probes, np.array(list(product((0.0, 1.0), repeat=d)))])
+    return _search(tree, probes)
+
+
+def _square_vertices(X: Array) -> Array:
+    """The points of the square at which the distance to X can have a local maximum.
+
+    Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices.
+    """
+    x, y = X.T
+    mirrored = np.vstack([X, np.c_[-x, y], np.c_[2 - x, y], np.c_[x, -y], np.c_[x, 2 - y]])
+    vertices = Voronoi(np.unique(mirrored, axis=0)).vertices
+    inside = ((vertices >= -1e-9) & (vertices <= 1 + 1e-9)).all(axis=1)
+    corners = np.array(list(product((0.0, 1.0), repeat=2)))
+    return np.vstack([np.clip(vertices[inside], 0.0, 1.0), corners])
+
+
+def _search(tree: KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:
+    """Climb from the farthest probes by shrinking random steps; always the same ones."""
+    rng = np.random.default_rng(0)
+    h = tree.query(probes)[0]
+    top = np.argsort(-h, kind="stable")[:starts]
+    best, at = h[top], probes[top]
+    step = 0.5 * best.max()
+    for _ in range(rounds):
+        moves = np.clip(at[:, None] + step * rng.normal(size=(len(at), tries, at.shape[1])), 0.0, 1.0)
+        far = tree.query(moves)[0]
+        pick = far.argmax(axis=1)
+        rows = np.arange(len(at))
+        better = far[rows, pick] > best
+        at[better], best[better] = moves[rows, pick][better], far[rows, pick][better]
+        step *= 0.7
+    return float(best.max())

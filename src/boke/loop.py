@@ -1,0 +1,321 @@
+"""minimize and maximize: the loop around an Optimizer, serial, through a map or with asynchronous workers."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import pickle
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from boke.history import State, Trial, as_value
+from boke.optimizer import Optimizer, Rng
+from boke.policies import Policy
+from boke.progress import Progress
+
+MAP_BATCH = 8  # points handed at once to a map-like, whose number of workers nobody can ask for
+
+Fun = Callable[[Any], Any]
+Callback = Callable[[OptimizeResult], Any]
+Outcome = tuple[Trial, Any]  # a value, or the exception that was raised instead
+
+
+def minimize(
+    fun: Fun,
+    bounds: Any,
+    *,
+    n_trials: int = 100,
+    x0: Any = None,
+    policy: Policy | None = None,
+    rng: Rng = None,
+    callback: Callback | None = None,
+    workers: int | Executor | Callable[..., Iterable[Any]] = 1,
+    progress: bool = False,
+    raise_on_error: bool = False,
+) -> OptimizeResult:
+    """Minimize a function of a few variables with as few evaluations as possible.
+
+    Args:
+        fun: The objective. It gets an array for plain bounds and a dict for named parameters. None, nan or an
+            exception count as a failed evaluation, and the run goes on.
+        bounds: [(low, high), ...], scipy Bounds, or {name: Float | Int | Categorical}.
+        n_trials: Number of evaluations.
+        x0: A point or a list of points to evaluate first.
+        policy: What chooses the next point; None is the best measured one.
+        rng: None, a seed or a numpy Generator.
+        callback: Called with an OptimizeResult after every evaluation; True or StopIteration ends the run.
+        workers: Number of processes (-1 for all cores), an Executor, or a map-like ``map(fun, points)``. Processes
+            and Executors are kept busy asynchronously, a map-like gets batches.
+        progress: Show a progress bar (needs tqdm).
+        raise_on_error: Let an exception of ``fun`` end the run instead of counting as a failure.
+
+    Returns:
+        OptimizeResult with x and fun (best observed), nfev, nit, success, status, message, x_iters, func_vals,
+        recommendation (best estimated: params, value, support) and optimizer. status is 0 when the budget was used
+        up, 1 when the callback stopped the run, 2 when it was interrupted and 3 when no evaluation succeeded.
+    """
+    return _optimize("minimize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error)
+
+
+def maximize(
+    fun: Fun,
+    bounds: Any,
+    *,
+    n_trials: int = 100,
+    x0: Any = None,
+    policy: Policy | None = None,
+    rng: Rng = None,
+    callback: Callback | None = None,
+    workers: int | Executor | Callable[..., Iterable[Any]] = 1,
+    progress: bool = False,
+    raise_on_error: bool = False,
+) -> OptimizeResult:
+    """Maximize a function; the arguments and the result are those of ``minimize``, and larger is better."""
+    return _optimize("maximize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error)
+
+
+def _optimize(
+    direction: Literal["minimize", "maximize"],
+    fun: Fun,
+    bounds: Any,
+    n_trials: int,
+    x0: Any,
+    policy: Policy | None,
+    rng: Rng,
+    callback: Callback | None,
+    workers: int | Executor | Callable[..., Iterable[Any]],
+    progress: bool,
+    raise_on_error: bool,
+) -> OptimizeResult:
+    if not callable(fun):
+        raise TypeError(f"The 'fun' parameter must be callable. Got {fun!r}.")
+    if isinstance(n_trials, bool) or not isinstance(n_trials, int | np.integer) or n_trials < 1:
+        raise ValueError(f"The 'n_trials' parameter must be a positive integer. Got {n_trials!r}.")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"The 'callback' parameter must be callable. Got {callback!r}.")
+    evaluate = _evaluator(workers, fun)
+    optimizer = Optimizer(bounds, direction=direction, policy=policy, rng=rng)
+    first = deque(_start_points(x0, optimizer))
+
+    def trials() -> Iterator[Trial]:
+        for _ in range(n_trials):
+            yield optimizer.register(first.popleft()) if first else optimizer.ask()
+
+    status = 0
+    with Progress(int(n_trials), progress) as bar:
+        outcomes = evaluate(fun, trials(), optimizer)
+        try:
+            for trial, value in outcomes:
+                if isinstance(value, BaseException) and raise_on_error:
+                    optimizer.tell(trial, None, reason=_describe(value))
+                    raise value
+                _tell(optimizer, trial, value)
+                bar.update(_best_value(optimizer))
+                if callback is not None and _wants_to_stop(callback, _summary(optimizer, trial)):
+                    status = 1
+                    break
+        except KeyboardInterrupt:
+            status = 2
+        finally:
+            outcomes.close()
+            for number in np.flatnonzero(optimizer.history.states == State.PENDING.value):
+                optimizer.remove(int(number))  # started, and never to be finished
+    return _result(optimizer, status)
+
+
+def _evaluator(workers: Any, fun: Fun) -> Callable[..., Any]:
+    if isinstance(workers, Executor):
+        return lambda f, trials, optimizer: _asynchronous(f, trials, optimizer, lambda: workers, None)
+    if callable(workers):
+        return lambda f, trials, optimizer: _mapped(f, trials, optimizer, workers)
+    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or (workers < 1 and workers != -1):
+        raise ValueError(
+            f"The 'workers' parameter must be a positive integer, -1, an Executor or a map-like. Got {workers!r}."
+        )
+    if workers == 1:
+        return _serial
+    count = int(workers) if workers > 0 else (os.cpu_count() or 1)
+    try:
+        pickle.dumps(fun)
+    except Exception as error:
+        raise TypeError(
+            f"The 'fun' parameter must be picklable for workers={workers}: define it at the top level of a module, "
+            f"or pass workers=ThreadPoolExecutor({count}). ({error})"
+        ) from None
+    return lambda f, trials, optimizer: _asynchronous(
+        f, trials, optimizer, lambda: ProcessPoolExecutor(count, initializer=_ignore_interrupts), count
+    )
+
+
+def _serial(fun: Fun, trials: Iterator[Trial], optimizer: Optimizer) -> Iterator[Outcome]:
+    for trial in trials:
+        try:
+            value = fun(_point(optimizer, trial))
+        except (Exception, SystemExit) as error:
+            value = error
+        yield trial, value
+
+
+def _mapped(
+    fun: Fun, trials: Iterator[Trial], optimizer: Optimizer, map_like: Callable[..., Iterable[Any]]
+) -> Iterator[Outcome]:
+    safe = _Safe(fun)
+    while batch := [trial for trial, _ in zip(trials, range(MAP_BATCH), strict=False)]:
+        yield from zip(batch, map_like(safe, [_point(optimizer, t) for t in batch]), strict=True)
+
+
+def _asynchronous(
+    fun: Fun, trials: Iterator[Trial], optimizer: Optimizer, make: Callable[[], Executor], count: int | None
+) -> Iterator[Outcome]:
+    """Keep every worker busy: as soon as one result is in, the next point is asked for."""
+    executor = make()
+    owned, width = count is not None, count or getattr(executor, "_max_workers", None) or MAP_BATCH
+    running: dict[Future[Any], Trial] = {}
+    try:
+        while True:
+            while len(running) < width and (trial := next(trials, None)) is not None:
+                running[executor.submit(fun, _point(optimizer, trial))] = trial
+            if not running:
+                return
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda f: running[f].number):
+                error = future.exception()
+                if isinstance(error, BrokenExecutor) and owned:  # a worker died: its siblings' work is lost too
+                    _abandon(executor)
+                    executor = make()
+                yield running.pop(future), future.result() if error is None else error
+    finally:
+        if owned:
+            _abandon(executor)
+        for future in running:
+            future.cancel()
+
+
+def _abandon(executor: Executor) -> None:
+    """End a pool at once, whatever its workers are doing."""
+    children = list((getattr(executor, "_processes", None) or {}).values())
+    executor.shutdown(wait=False, cancel_futures=True)
+    for child in children:
+        with contextlib.suppress(ProcessLookupError, ValueError, AttributeError):
+            child.terminate()
+    for child in children:
+        with contextlib.suppress(ValueError, AssertionError):
+            child.join(timeout=1.0)
+
+
+def _ignore_interrupts() -> None:
+    if multiprocessing.parent_process() is not None:  # Ctrl-C is the parent's business
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class _Safe:
+    """Calls the objective and returns its exception instead of raising it, so that one failure is one failure."""
+
+    def __init__(self, fun: Fun) -> None:
+        self.fun = fun
+
+    def __call__(self, point: Any) -> Any:
+        try:
+            return self.fun(point)
+        except (Exception, SystemExit) as error:
+            return error
+
+
+def _point(optimizer: Optimizer, trial: Trial) -> Any:
+    return optimizer.space.to_user(optimizer.history.native[trial.number])
+
+
+def _tell(optimizer: Optimizer, trial: Trial, value: Any) -> None:
+    if isinstance(value, BaseException):
+        optimizer.tell(trial, None, reason=_describe(value))
+        return
+    try:
+        as_value(value)
+    except TypeError:
+        optimizer.tell(trial, None, reason=f"the objective returned {value!r:.200}, not a real number")
+    else:
+        optimizer.tell(trial, value)
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:1000]
+
+
+def _wants_to_stop(callback: Callback, result: OptimizeResult) -> bool:
+    try:
+        return callback(result) is True
+    except StopIteration:
+        return True
+
+
+def _start_points(x0: Any, optimizer: Optimizer) -> list[Any]:
+    """One point or several, checked before anything is evaluated."""
+    if x0 is None:
+        return []
+    if isinstance(x0, dict) or (not optimizer.space.named and np.ndim(x0) == 1):
+        x0 = [x0]
+    points = list(x0)
+    for point in points:
+        optimizer.space.to_native(point)
+    return points
+
+
+def _best_value(optimizer: Optimizer) -> float | None:
+    return None if np.isnan(optimizer.history.values).all() else optimizer.best.value
+
+
+def _summary(optimizer: Optimizer, trial: Trial) -> OptimizeResult:
+    """What a callback gets: the best so far and the trial that has just finished."""
+    history = optimizer.history
+    found = not np.isnan(history.values).all()
+    best = optimizer.best if found else None
+    return OptimizeResult(
+        x=None if best is None else _point(optimizer, best),
+        fun=math.nan if best is None else best.value,
+        nfev=int((history.told_at >= 0).sum()),
+        nit=int((history.told_at >= 0).sum()),
+        trial=history[trial.number],
+        optimizer=optimizer,
+    )
+
+
+def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
+    history = optimizer.history
+    told = np.flatnonzero(history.told_at >= 0)
+    values = history.values[told]
+    failed = int(np.isnan(values).sum())
+    found = failed < len(values)
+    if not found and status == 0:
+        status = 3
+    message = [
+        "The budget of trials is used up.",
+        "The callback stopped the run.",
+        "The run was interrupted; this is what was known by then.",
+        "No evaluation succeeded.",
+    ][status]
+    if failed:
+        last = int(told[np.flatnonzero(np.isnan(values))[-1]])
+        message += f" {failed} of {len(values)} evaluations failed; the last one: {history.reason(last) or 'no value'}."
+    points = [optimizer.space.to_user(row) for row in history.native[told]]
+    best = optimizer.best if found else None
+    return OptimizeResult(
+        x=None if best is None else _point(optimizer, best),
+        fun=math.nan if best is None else best.value,
+        nfev=len(told),
+        nit=len(told),
+        success=found and status != 2,
+        status=status,
+        message=message,
+        x_iters=points if optimizer.space.named or optimizer.space.categorical.any() else np.array(points).reshape(-1, optimizer.space.dim),
+        func_vals=values,
+        recommendation=optimizer.recommend() if found else None,
+        optimizer=optimizer,
+    )

@@ -1,0 +1,188 @@
+"""KernelModel: data, a kernel and a bandwidth, and everything that follows from them without any training."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from boke.bandwidth import Bandwidth
+from boke.kernels import Kernel, get_kernel
+from boke.space import Array, Mask
+from boke.sums import Points, Sums, kernel_sums, kernel_values, scale, squared_distances
+
+
+class Prediction(NamedTuple):
+    """Mean and density at n points, with gradients (n, d) when asked for."""
+
+    mean: Array
+    density: Array
+    log_density: Array
+    dmean: Array | None = None
+    ddensity: Array | None = None
+    dlog_density: Array | None = None
+
+
+class KernelModel:
+    """Kernel regression and kernel density over the unit cube.
+
+        m(x) = Σ w_i k(x, x_i) y_i / Σ w_i k(x, x_i)      eq. KR
+        W(x) = Σ w_i k(x, x_i)                            eq. KDE
+        σ̂(x) = (W(x) + ρ)^(-1/2)                          eq. DE
+
+    Args:
+        X: Points (t, d).
+        y: Their values (t,), larger is better inside the library.
+        kernel: "gaussian", "triangular", "epanechnikov", "quartic" or a Kernel.
+        bandwidth: ℓ, one for each column, or a rule of ``boke.bandwidth``.
+        weights: w_i (t,), zero or more; an observation of weight 0 is as good as removed.
+        silent: Points (s, d) that count in the density and have no value: pending and failed trials.
+        categorical: Which columns (d,) hold categories, compared for equality only.
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        kernel: str | Kernel = "gaussian",
+        bandwidth: float | ArrayLike | Bandwidth,
+        weights: ArrayLike | None = None,
+        silent: ArrayLike | None = None,
+        categorical: ArrayLike | None = None,
+    ) -> None:
+        self.X, self.y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+        self.weights = None if weights is None else np.asarray(weights, dtype=float)
+        if self.X.ndim != 2:
+            raise ValueError(f"The 'X' parameter of KernelModel must be a (t, d) array. Got shape {self.X.shape}.")
+        if self.y.shape != (len(self.X),):
+            raise ValueError(f"The 'y' parameter of KernelModel must have shape ({len(self.X)},). Got {self.y.shape}.")
+        if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
+            raise ValueError("The 'X' and 'y' parameters of KernelModel must be finite. Got nan or inf.")
+        d = self.X.shape[1]
+        self.silent = np.empty((0, d)) if silent is None else np.asarray(silent, dtype=float).reshape(-1, d)
+        self.categorical: Mask = np.zeros(d, bool) if categorical is None else np.asarray(categorical, dtype=bool)
+        self._mixed = bool(self.categorical.any())
+        self.kernel = get_kernel(kernel)
+        if callable(bandwidth):
+            bandwidth = bandwidth(self.X, self.y, kernel=self.kernel, categorical=self.categorical)
+        self.bandwidth = np.broadcast_to(np.asarray(bandwidth, dtype=float), (d,))
+        if not (np.isfinite(self.bandwidth).all() and (self.bandwidth > 0).all()):
+            raise ValueError(f"The 'bandwidth' parameter of KernelModel must be positive. Got {bandwidth}.")
+        self._used = np.arange(len(self.y))
+        if self.weights is not None:
+            if self.weights.shape != self.y.shape or not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+                raise ValueError(f"The 'weights' parameter of KernelModel must be {len(self.y)} finite numbers >= 0.")
+            self._used = np.flatnonzero(self.weights)
+        self._y, self._w = self.y[self._used], _rows(self.weights, self._used)
+        self._data, self._penalty = scale(self.X[self._used], self.bandwidth, self.categorical)
+        self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
+
+    def mean(self, Xq: ArrayLike) -> Array:
+        """m(x), the kernel-weighted mean (eq. KR)."""
+        return self._sums(self._points(Xq), False).mean
+
+    def density(self, Xq: ArrayLike) -> Array:
+        """W(x), the unnormalised kernel density (eq. KDE), silent points included."""
+        return self.predict(Xq).density
+
+    def uncertainty(self, Xq: ArrayLike, rho: float = 1e-4) -> Array:
+        """σ̂(x) = (W(x) + ρ)^(-1/2) (eq. DE)."""
+        return np.asarray((self.density(Xq) + rho) ** -0.5)
+
+    def predict(self, Xq: ArrayLike, *, gradient: bool = False) -> Prediction:
+        """Mean and density in one pass."""
+        Q = self._points(Xq)
+        seen = self._sums(Q, gradient)
+        W, log_W, dW, dlog_W = seen.W, seen.log_W, seen.dW, seen.dlog_W
+        if len(self._silent.numeric):
+            extra = kernel_sums(
+                self.kernel, Q, self._silent, np.zeros(len(self.silent)), penalty=self._penalty, gradient=gradient
+            )
+            W = W + extra.W
+            log_W = np.logaddexp(log_W, extra.log_W)
+            if gradient:
+                assert dW is not None and extra.dW is not None and dlog_W is not None and extra.dlog_W is not None
+                dW = dW + extra.dW
+                share = np.exp(np.where(np.isfinite(log_W), seen.log_W - log_W, 0.0))[:, None]
+                dlog_W = share * dlog_W + (1.0 - share) * extra.dlog_W
+        if not gradient:
+            return Prediction(seen.mean, W, log_W)
+        return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
+
+    def shares(self, x: ArrayLike) -> Array:
+        """The weights (t,) with which the observations make up m(x); they sum to one."""
+        Q = self._points(np.atleast_2d(np.asarray(x, dtype=float)))
+        shares = np.zeros(len(self.y))
+        if len(self._used):
+            K, _, _ = kernel_values(self.kernel, Q, self._data, self._w, self._penalty)
+            parts = K[0] if K[0].sum() > 0 else (np.ones(len(self._used)) if self._w is None else self._w)
+            shares[self._used] = parts / parts.sum()
+        return shares
+
+    def leave_one_out(self) -> Array:
+        """m_{-i}(x_i) for every observation of positive weight: what the others say about it."""
+        return kernel_sums(
+            self.kernel, self._data, self._data, self._y, self._w, self._penalty, leave_one_out=True
+        ).mean
+
+    def reweight(self, weights: ArrayLike | None) -> KernelModel:
+        """The same model with other weights; weight 0 removes an observation exactly."""
+        return self._like(self.X, self.y, weights)
+
+    def remove(self, rows: ArrayLike) -> KernelModel:
+        """The same model without some observations."""
+        kept = np.delete(np.arange(len(self.y)), np.asarray(rows))
+        return self._like(self.X[kept], self.y[kept], _rows(self.weights, kept))
+
+    def near(self, centers: Array, radius: float) -> KernelModel:
+        """A smaller model that gives the same doubles for queries within ``radius`` of ``centers`` (m, d).
+
+        ``radius`` counts in bandwidths. The nearest observation of such a query is at most ``radius`` plus that of
+        its center away; an observation so much farther that its kernel is below 1e-20 of the nearest one's changes
+        neither the mean nor, for a density above 1e-300, the density in double precision.
+        """
+        if self.kernel.name != "gaussian" or len(self._y) == 0:
+            return self
+        C = self._points(centers)
+        s = squared_distances(C, self._data)
+        nearest = np.square(np.sqrt(s.min(axis=1)) + radius) + self._penalty.sum()
+        farthest = np.square(np.sqrt(nearest + 92.0 + 2.0 * math.log(len(self._y))) + radius)[:, None]
+        kept = self._used[(s <= farthest).any(axis=0)]
+        heard = (squared_distances(C, self._silent) <= farthest).any(axis=0)
+        return self._like(self.X[kept], self.y[kept], _rows(self.weights, kept), self.silent[heard])
+
+    def _like(self, X: Array, y: Array, weights: ArrayLike | None, silent: Array | None = None) -> KernelModel:
+        return KernelModel(
+            X,
+            y,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            weights=weights,
+            silent=self.silent if silent is None else silent,
+            categorical=self.categorical,
+        )
+
+    def _points(self, Xq: ArrayLike) -> Points:
+        Xq = np.asarray(Xq, dtype=float)
+        if Xq.ndim != 2 or Xq.shape[1] != self.X.shape[1]:
+            raise ValueError(f"The 'Xq' parameter must be an (n, {self.X.shape[1]}) array. Got shape {Xq.shape}.")
+        return scale(Xq, self.bandwidth, self.categorical)[0]
+
+    def _sums(self, Q: Points, gradient: bool) -> Sums:
+        return kernel_sums(self.kernel, Q, self._data, self._y, self._w, self._penalty, gradient=gradient)
+
+    def _unscale(self, slope: Array | None) -> Array:
+        """Gradients in x from those in the scaled numeric coordinates; categories have none."""
+        assert slope is not None
+        if not self._mixed:
+            return slope / self.bandwidth
+        full = np.zeros((len(slope), self.X.shape[1]))
+        full[:, ~self.categorical] = slope / self.bandwidth[~self.categorical]
+        return full
+
+
+def _rows(weights: Array | None, rows: Array) -> Array | None:
+    return None if weights is None else weights[rows]

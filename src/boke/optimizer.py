@@ -1,0 +1,259 @@
+"""Optimizer: ask, tell, recommend, explain, save, load. Here, and only here, the sign of the objective flips."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from boke import state as statefile
+from boke.history import Data, History, State, Trial, as_value
+from boke.policies import BOKEPlus, Key, Policy
+from boke.recommend import EmpiricalBestArm
+from boke.space import Array, Space
+
+Rng = int | np.random.Generator | np.random.SeedSequence | None
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The best estimated point.
+
+    Attributes:
+        params: The point as the user sees it.
+        x: The point in the unit cube (d,).
+        value: The estimated value, in the user's orientation.
+        support: How many observations stand behind the estimate (the density at x).
+        trials: (trial number, share in the estimate), largest first.
+    """
+
+    params: dict[str, Any]
+    x: Array
+    value: float
+    support: float
+    trials: list[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a trial was suggested.
+
+    Attributes:
+        branch: "initial", "explore", "exploit", "density", "repeat" or "widen".
+        mean: What the model expected there, on the policy's scale of y (larger is better).
+        exploration: The exploration term β_t σ̂ that was added to it.
+        density: W at the point: how much was known around it.
+        trials: (trial number, share in the mean), largest first: the past trials that argued for it.
+    """
+
+    branch: str
+    mean: float
+    exploration: float
+    density: float
+    trials: list[tuple[int, float]]
+
+    def __str__(self) -> str:
+        lines = [f"{self.branch}: mean {self.mean:+.3g}, exploration {self.exploration:+.3g}, density {self.density:.3g}"]
+        return "\n".join(lines + [f"  trial {number}: {share:.1%}" for number, share in self.trials[:5]])
+
+
+class Optimizer:
+    """Suggests points and learns from their values.
+
+    Args:
+        space: {name: Float | Int | Categorical}, [(low, high), ...], scipy Bounds or a Space.
+        direction: "minimize" or "maximize".
+        policy: What chooses the next point; None is the best measured one.
+        rng: Seed of all randomness; None draws one.
+
+    The suggestion depends on the set of trials, the seed and the next trial's number, and on nothing else.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        *,
+        direction: Literal["minimize", "maximize"] = "minimize",
+        policy: Policy | None = None,
+        rng: Rng = None,
+    ) -> None:
+        if direction not in ("minimize", "maximize"):
+            raise ValueError(f"The 'direction' parameter must be 'minimize' or 'maximize'. Got {direction!r}.")
+        if policy is not None and not callable(getattr(policy, "suggest", None)):
+            raise TypeError(f"The 'policy' parameter must be a policy, such as BOKEPlus(). Got {policy!r}.")
+        self.space = Space.of(space)
+        self.direction = direction
+        self.policy: Policy = BOKEPlus() if policy is None else policy
+        self.seed = _seed(rng)
+        self.history = History(self.space)
+        self._sign = 1.0 if direction == "maximize" else -1.0
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"Optimizer({self.space}, direction={self.direction!r}, trials={len(self.history)})"
+
+    @overload
+    def ask(self) -> Trial: ...
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+        """Suggest the next point, or the next n; each counts as pending until it is told."""
+        if n is not None:
+            if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+                raise ValueError(f"The 'n' parameter of ask must be a positive integer. Got {n!r}.")
+            return [self.ask() for _ in range(n)]
+        with self._lock:
+            number = len(self.history)
+            suggestion = self.policy.suggest(self.history.data(self._sign), self.space, Key(self.seed, number))
+            self.history.append(self.space.decode(suggestion.x[None]), asked=True)
+            return self.history[number]
+
+    def register(self, params: Any) -> Trial:
+        """Announce a point of your own that is being evaluated: pending until it is told."""
+        native = self.space.to_native(params)
+        with self._lock:
+            return self.history[self.history.append(native[None], asked=False)]
+
+    def tell(self, trial: Trial | Any, value: Any, *, reason: str | None = None) -> Trial:
+        """Record a value: for a trial that was asked, or for any point of the space.
+
+        None and nan mean that the evaluation failed; ``reason`` may say why. Infinite values are kept.
+        """
+        result = as_value(value)
+        with self._lock:
+            if isinstance(trial, Trial):
+                number = self._pending_number(trial)
+            else:
+                native = self.space.to_native(trial)
+                number = self.history.append(native[None], asked=False)
+            self.history.finish(number, np.array([math.nan if result is None else result]), reason)
+            return self.history[number]
+
+    def tell_many(self, params: Any, values: ArrayLike) -> None:
+        """Record many evaluated points at once.
+
+        Args:
+            params: An array (n, d) in the order of the space's parameters (categories by value need dicts), or a
+                list of points as for tell.
+            values: Their values (n,); nan is a failure.
+        """
+        told = self._values(values)
+        native = self._natives(params)
+        if len(native) != len(told):
+            raise ValueError(f"The 'values' parameter must have one value for each of {len(native)} points. Got {len(told)}.")
+        with self._lock:
+            first = self.history.append(native, asked=False)
+            self.history.finish(first, told)
+
+    def remove(self, trial: Trial | int) -> None:
+        """Forget a trial: it leaves every sum, exactly as if it had never been told. Its number stays used."""
+        number = trial.number if isinstance(trial, Trial) else trial
+        with self._lock:
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.history):
+                raise ValueError(f"The 'trial' parameter must be one of the {len(self.history)} trials. Got {number!r}.")
+            self.history.remove(number)
+
+    @property
+    def best(self) -> Trial:
+        """The trial with the best value observed, a finite one if there is any."""
+        values = self._sign * self.history.values
+        finite = np.isfinite(values)
+        if not finite.any() and np.isnan(values).all():
+            raise ValueError(f"There is no best trial yet: none of the {len(values)} trials has a value.")
+        return self.history[int(np.nanargmax(np.where(finite, values, np.nan) if finite.any() else values))]
+
+    def recommend(self, rule: EmpiricalBestArm | None = None) -> Recommendation:
+        """The best estimated point: where the smoothed mean is best, not where the luckiest value was."""
+        with self._lock:
+            data = self.history.data(self._sign)
+            estimate = (rule or EmpiricalBestArm()).recommend(data, self.space)
+            native = self.space.decode(estimate.x[None])
+            return Recommendation(
+                self.space.to_params(native[0]),
+                self.space.encode(native)[0],
+                self._sign * estimate.value,
+                estimate.support,
+                self._shares(data, estimate.shares),
+            )
+
+    def explain(self, trial: Trial | int) -> Explanation:
+        """Which past trials argued for a suggestion, and how much of it was exploration.
+
+        The suggestion is a pure function, so it is made again from what was known when the trial was asked.
+        """
+        number = trial.number if isinstance(trial, Trial) else trial
+        with self._lock:
+            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.history):
+                raise ValueError(f"The 'trial' parameter must be one of the {len(self.history)} trials. Got {number!r}.")
+            if self.history.asked_at[number] < 0:
+                raise ValueError(f"Trial {number} was told without having been asked: there is nothing to explain.")
+            data = self.history.data(self._sign, before=number)
+            suggestion = self.policy.suggest(data, self.space, Key(self.seed, number))
+            if suggestion.model is None:
+                return Explanation(suggestion.branch, 0.0, 0.0, 0.0, [])
+            x = self.history.x[number][None]
+            mean, density, _, *_ = suggestion.model.predict(x)
+            bonus = suggestion.beta * (density[0] + suggestion.rho) ** -0.5 if suggestion.beta else 0.0
+            shares = suggestion.model.shares(x)
+            trials = self._shares(data, shares) if len(shares) == len(data.y) else []
+            return Explanation(suggestion.branch, float(mean[0]), float(bonus), float(density[0]), trials)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state as text, atomically: the file is the old one or the new one, never between."""
+        with self._lock:
+            statefile.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> Optimizer:
+        """Read a state written by ``save``. A policy of your own has to be passed in again."""
+        return statefile.load(cls, path, policy)
+
+    def _pending_number(self, trial: Trial) -> int:
+        number = trial.number
+        if not 0 <= number < len(self.history) or not np.array_equal(self.history.x[number], trial.x):
+            raise ValueError(f"Trial {number} is not one of this optimizer's trials.")
+        known = State(int(self.history.states[number]))
+        if known is not State.PENDING:
+            raise ValueError(f"Trial {number} was told already: it is {known.name.lower()}.")
+        return number
+
+    def _values(self, values: ArrayLike) -> Array:
+        try:
+            told = np.array([math.nan if v is None else v for v in values] if isinstance(values, list | tuple) else values)
+            told = told.astype(float, casting="same_kind" if told.dtype.kind in "fiub" else "no")
+        except (TypeError, ValueError):
+            raise TypeError("The 'values' parameter must hold real numbers or None.") from None
+        if told.ndim != 1:
+            raise ValueError(f"The 'values' parameter must have one dimension. Got shape {told.shape}.")
+        return told
+
+    def _natives(self, params: Any) -> Array:
+        if isinstance(params, np.ndarray) and params.dtype.kind in "fiu" and not self.space.categorical.any():
+            return self.space.check_native(params)
+        return np.array([self.space.to_native(point) for point in params]).reshape(-1, self.space.dim)
+
+    def _shares(self, data: Data, shares: Array) -> list[tuple[int, float]]:
+        """Translate shares of the content-ordered observations into trial numbers."""
+        numbers = data.numbers[shares > 1e-6]
+        pairs = zip(numbers.tolist(), shares[shares > 1e-6].tolist(), strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _seed(rng: Rng) -> int:
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**63))
+    if isinstance(rng, np.random.SeedSequence):
+        return int(rng.generate_state(1, np.uint64)[0])
+    if rng is None:
+        entropy = np.random.SeedSequence().entropy
+        assert isinstance(entropy, int)
+        return entropy
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise ValueError(f"The 'rng' parameter must be None, an integer >= 0 or a numpy Generator. Got {rng!r}.")
+    return int(rng)

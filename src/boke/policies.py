@@ -1,0 +1,251 @@
+"""The paper's algorithms. A policy is a frozen, stateless object: data, space and a key -> the next point.
+
+The same data, whatever the order they came in, and the same (seed, trial number) give the same point, in any
+process. Inside, larger is better and points live in the unit cube.
+
+    BOKE                 argmax m + β_t σ̂                        algorithm BOKE
+    BOKEPlus             BOKE with probability q, else argmax m   algorithm BOKE+
+    DensityExploration   argmin W                                 eq. min KDE
+    KRUCB                arm selection and progressive widening   algorithm KR-UCB
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtri
+
+from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
+from boke.argmax import argmax, sobol
+from boke.bandwidth import Bandwidth, Silverman
+from boke.design import DESIGNS
+from boke.history import Data
+from boke.kernels import Kernel, get_kernel
+from boke.model import KernelModel
+from boke.scores import SCALES, scaled
+from boke.space import Array, Space
+
+INCUMBENTS = 5  # the best observations, around which a share of the candidates is placed
+
+
+@dataclass(frozen=True)
+class Key:
+    """Where all randomness of a suggestion comes from."""
+
+    seed: int
+    number: int
+
+    def generator(self) -> Generator:
+        return np.random.default_rng((self.seed, self.number))
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A point (d,) of the unit cube and why: the branch that chose it and the exploration weight it used."""
+
+    x: Array
+    branch: str
+    model: KernelModel | None = None
+    beta: float = 0.0
+    rho: float = 0.0
+
+
+class Policy(Protocol):
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion: ...
+
+
+@dataclass(frozen=True)
+class BOKE:
+    """Maximize IKR-UCB: the kernel mean plus β_t times the density-based uncertainty (algorithm BOKE).
+
+    Args:
+        kernel: Kernel of mean and density.
+        bandwidth: Rule for ℓ_t.
+        beta: Rule for β_t.
+        rho: ρ of σ̂ = (W + ρ)^(-1/2).
+        y_scale: "rank" replaces values by their normal scores, "standardize" shifts and scales, "none" keeps them.
+        n_init: Size of the initial design; None is 2 (d + 1), at least 5 and at most 20.
+        init: "lhs", "sobol" or "uniform".
+        n_acq: Evaluations of the acquisition function for one suggestion.
+    """
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: Bandwidth = Silverman(0.15)
+    beta: Beta = PaperBeta(0.002)
+    rho: float = 1e-4
+    y_scale: str = "rank"
+    n_init: int | None = None
+    init: str = "lhs"
+    n_acq: int = 1024
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
+        if (first := initial(self, data, space, key)) is not None:
+            return first
+        return self._explore(self._fit(data, space), data, space, key.generator())
+
+    def _fit(self, data: Data, space: Space) -> KernelModel:
+        return KernelModel(
+            data.X,
+            scaled(data.y, self.y_scale),
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            silent=data.silent,
+            categorical=space.categorical,
+        )
+
+    def _explore(self, model: KernelModel, data: Data, space: Space, rng: Generator) -> Suggestion:
+        beta = self.beta(len(data.X) + len(data.silent), space.dim)
+        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), model, data, space, rng)
+        return Suggestion(x, "explore", model, beta, self.rho)
+
+    def _argmax(self, f: Acquisition, model: KernelModel, data: Data, space: Space, rng: Generator) -> Array:
+        best = np.argsort(-data.y, kind="stable")[:INCUMBENTS]
+        return argmax(
+            f,
+            space,
+            self.n_acq,
+            rng,
+            bandwidth=model.bandwidth,
+            centers=data.X[best],
+            taken=data.points,
+            repeat=space.arms is not None,
+        )
+
+
+@dataclass(frozen=True)
+class BOKEPlus(BOKE):
+    """With probability q maximize IKR-UCB, otherwise the kernel mean alone (algorithm BOKE+)."""
+
+    q: float = 0.5
+
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
+        if (first := initial(self, data, space, key)) is not None:
+            return first
+        model, rng = self._fit(data, space), key.generator()
+        if rng.random() < self.q:
+            return self._explore(model, data, space, rng)
+        return Suggestion(self._argmax(Mean(model), model, data, space, rng), "exploit", model)
+
+
+@dataclass(frozen=True)
+class DensityExploration:
+    """Go where the kernel density is lowest (eq. min KDE): a space-filling design that heeds what is there."""
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: Bandwidth = Silverman(0.5)
+    n_acq: int = 1024
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
+        points, rng = data.points, key.generator()
+        if len(points) == 0:
+            return Suggestion(space.snap(rng.random((1, space.dim)))[0], "initial")
+        model = KernelModel(
+            points, np.zeros(len(points)), kernel=self.kernel, bandwidth=self.bandwidth, categorical=space.categorical
+        )
+        x = argmax(
+            Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=points
+        )
+        return Suggestion(x, "density", model, math.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class KRUCB:
+    """Pick the most optimistic observation; re-evaluate it or widen near it (algorithm KR-UCB, appendix A).
+
+    The number of arms M is the number of distinct points. While t^η < M the chosen arm is evaluated again, otherwise
+    a new arm is placed where the density is lowest within k(x, arm) > κ.
+    """
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: Bandwidth = Silverman(0.15)
+    C: float = 0.1
+    kappa: float = 0.1
+    eta: float = 1.0
+    y_scale: str = "rank"
+    n_init: int | None = None
+    init: str = "lhs"
+    n_acq: int = 1024
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
+        if (first := initial(self, data, space, key)) is not None:
+            return first
+        y = scaled(data.y, self.y_scale)
+        model = KernelModel(
+            data.X, y, kernel=self.kernel, bandwidth=self.bandwidth, silent=data.silent, categorical=space.categorical
+        )
+        arm = data.X[np.argmax(kr_ucb(model, self.C))]
+        arms = len(np.unique(data.points, axis=0))
+        if len(data.points) ** self.eta < arms:
+            return Suggestion(arm, "repeat", model)
+        return Suggestion(self._widen(arm, model, data, space, key.generator()), "widen", model)
+
+    def _widen(self, arm: Array, model: KernelModel, data: Data, space: Space, rng: Generator) -> Array:
+        """argmin W over the neighbourhood k(x, arm) > κ (eq. min KR-UCB widen)."""
+        X = space.unit_arms if space.unit_arms is not None else self._ball(arm, model, space, rng)
+        only_arm = KernelModel(
+            arm[None], np.zeros(1), kernel=self.kernel, bandwidth=model.bandwidth, categorical=space.categorical
+        )
+        X = X[only_arm.density(X) > self.kappa]
+        if len(X) == 0:
+            return arm
+        return np.array(X[np.argmin(model.predict(X).log_density)])
+
+    def _ball(self, arm: Array, model: KernelModel, space: Space, rng: Generator) -> Array:
+        """Quasi-random points of the ball of radius ℓ Ψ⁻¹(κ) around the arm, clipped into the cube."""
+        U = sobol(self.n_acq, space.dim + 1, rng)
+        direction = ndtri(U[:, :-1])
+        direction /= np.linalg.norm(direction, axis=1)[:, None]
+        radius = get_kernel(self.kernel).reach(self.kappa) * U[:, -1:] ** (1.0 / space.dim)
+        X = arm + direction * radius * model.bandwidth
+        X = np.where(space.categorical, np.where(rng.random(X.shape) < 0.5, arm, rng.random(X.shape)), X)
+        return space.snap(np.clip(X, 0.0, 1.0))
+
+
+def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggestion | None:
+    """The initial design by trial number; density exploration as long as nothing has a value; then None."""
+    n = min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
+    if key.number < n:
+        design = np.random.default_rng((key.seed, n))
+        if space.unit_arms is not None:
+            order = design.permutation(len(space.unit_arms))
+            return Suggestion(space.unit_arms[order[key.number % len(order)]], "initial")
+        return Suggestion(space.snap(DESIGNS[policy.init](n, space.dim, rng=design))[key.number], "initial")
+    if len(data.y) == 0:
+        return DensityExploration(n_acq=policy.n_acq).suggest(data, space, key)
+    return None
+
+
+def _check(policy: BOKE | DensityExploration | KRUCB) -> None:
+    """Validate the fields that the policies share."""
+    owner = type(policy).__name__
+    get_kernel(policy.kernel)
+    limits = {"rho": (0.0, math.inf), "q": (0.0, 1.0), "C": (0.0, math.inf), "kappa": (0.0, 1.0), "eta": (0.0, 1.0)}
+    for name, (low, high) in limits.items():
+        value = getattr(policy, name, None)
+        if value is not None and not (isinstance(value, int | float) and low < value <= high):
+            raise ValueError(f"The '{name}' parameter of {owner} must be in ({low:g}, {high:g}]. Got {value!r}.")
+    for name, least in (("n_acq", 4), ("n_init", 0)):
+        value = getattr(policy, name, None)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise ValueError(f"The '{name}' parameter of {owner} must be an integer of at least {least}. Got {value!r}.")
+    for name, known in (("init", tuple(DESIGNS)), ("y_scale", SCALES)):
+        value = getattr(policy, name, None)
+        if value is not None and value not in known:
+            raise ValueError(f"The '{name}' parameter of {owner} must be one of {list(known)}. Got {value!r}.")
+    for name in ("bandwidth", "beta"):
+        value = getattr(policy, name, None)
+        if value is not None and not callable(value):
+            raise TypeError(f"The '{name}' parameter of {owner} must be a rule, such as Fixed(0.1). Got {value!r}.")

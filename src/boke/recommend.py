@@ -1,0 +1,151 @@
+"""The best estimated point: the empirical-best-arm rule of the regret analysis (section 4.3).
+
+Observations bunch up where a search was successful. The rule thins them to a maximal h-separated subset, chosen
+without looking at the values, fits m̂ on it with bandwidth ℓ̂ = h^(1-γ) and recommends argmax m̂.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from boke.acquisition import Mean
+from boke.argmax import STARTS, polish
+from boke.fill import fill_distance
+from boke.history import Data
+from boke.kernels import Kernel
+from boke.model import KernelModel
+from boke.scores import scaled
+from boke.space import Array, Space
+from boke.sums import MISMATCH
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A point of the unit cube, the estimated value there and what stands behind it.
+
+    Attributes:
+        x: The point (d,).
+        value: The kernel-weighted mean of the observed values, larger is better.
+        support: W at x: how many observations speak for the estimate.
+        shares: Share of every observation (t,) in the estimate.
+        separation: h.
+        bandwidth: ℓ̂.
+    """
+
+    x: Array
+    value: float
+    support: float
+    shares: Array
+    separation: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class EmpiricalBestArm:
+    """argmax of m̂ fitted on an h-separated subset with ℓ̂ = h^(1-γ) (theorem 'simple regret').
+
+    Args:
+        gamma: γ in (0, 1).
+        separation: h. "fill" is the theorem's choice, the fill distance of the design, which is small only after
+            very many evaluations; "loo" halves it as long as that lowers the leave-one-out error; or a number.
+        kernel: Kernel of m̂.
+        y_scale: Scale on which m̂ is maximized, as for the policies. The reported value is in units of y.
+    """
+
+    gamma: float = 0.5
+    separation: float | str = "loo"
+    kernel: str | Kernel = "gaussian"
+    y_scale: str = "rank"
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.gamma < 1.0:
+            raise ValueError(f"The 'gamma' parameter of EmpiricalBestArm must be in (0, 1). Got {self.gamma}.")
+        number = isinstance(self.separation, int | float) and 0.0 < self.separation < math.inf
+        if not number and self.separation not in ("fill", "loo"):
+            raise ValueError(
+                "The 'separation' parameter of EmpiricalBestArm must be 'fill', 'loo' or a positive number. "
+                f"Got {self.separation!r}."
+            )
+
+    def recommend(self, data: Data, space: Space) -> Estimate:
+        if len(data.y) == 0:
+            raise ValueError("There is nothing to recommend yet: no trial has a value.")
+        scores = scaled(data.y, self.y_scale)
+        h = self._separation(data, scores, space)
+        model, rows = self._fit(data, scores, space, h)
+        x = self._argmax(model, space)
+        shares = np.zeros(len(data.y))
+        shares[rows] = model.shares(x)
+        value = _weighted_mean(shares, data.y)
+        return Estimate(x, value, float(model.density(x[None])[0]), shares, h, float(model.bandwidth[0]))
+
+    def _fit(self, data: Data, scores: Array, space: Space, h: float) -> tuple[KernelModel, Rows]:
+        rows = separated(_embed(data.X, space), h)
+        ell = h ** (1.0 - self.gamma)
+        model = KernelModel(
+            data.X[rows], scores[rows], kernel=self.kernel, bandwidth=ell, categorical=space.categorical
+        )
+        return model, rows
+
+    def _separation(self, data: Data, scores: Array, space: Space) -> float:
+        if not isinstance(self.separation, str):
+            return float(self.separation)
+        numeric = data.X[:, ~space.categorical]
+        h = fill_distance(numeric) if numeric.shape[1] else MISMATCH
+        h = min(max(h, 1e-12), 1.0)  # beyond 1 a larger separation would mean a smaller bandwidth exponent
+        if self.separation == "fill" or len(data.y) < 3:
+            return h
+        errors = {}
+        for k in range(16):
+            model, rows = self._fit(data, scores, space, h * 0.5**k)
+            errors[h * 0.5**k] = _prediction_error(model, rows, data.X, scores)
+        return min(errors, key=lambda key: (errors[key], -key))
+
+    @staticmethod
+    def _argmax(model: KernelModel, space: Space) -> Array:
+        finite = space.enumerate(1024)
+        if finite is not None:
+            return np.array(finite[np.argmax(model.mean(finite))])
+        top = model.X[np.argsort(-model.mean(model.X), kind="stable")[:STARTS]]
+        X, values = polish(Mean(model), top, model.bandwidth * space.continuous, 32)
+        return np.array(X[np.argmax(values)])
+
+
+def separated(X: Array, h: float) -> Rows:
+    """Row numbers of a maximal subset of X (t, d) whose points are more than h apart, built greedily in order."""
+    tree, alive, kept = KDTree(X), np.ones(len(X), bool), []
+    for i in range(len(X)):
+        if alive[i]:
+            kept.append(i)
+            alive[tree.query_ball_point(X[i], h)] = False
+    return np.array(kept, dtype=np.int64)
+
+
+def _prediction_error(model: KernelModel, rows: Rows, X: Array, scores: Array, most: int = 512) -> float:
+    """Mean squared error at the observations, each predicted without itself."""
+    outside = np.setdiff1d(np.arange(len(X)), rows)[:most]
+    inside = rows[:most]
+    left_out = scores[inside] - model.leave_one_out()[:most] if len(rows) > 1 else scores[inside] - scores.mean()
+    predicted = scores[outside] - model.mean(X[outside]) if len(outside) else np.empty(0)
+    return float(np.mean(np.square(np.concatenate([left_out, predicted]))))
+
+
+def _embed(X: Array, space: Space) -> Array:
+    """Coordinates in which two categories are MISMATCH apart, like in the kernel."""
+    columns = [X[:, ~space.categorical]]
+    for j in np.flatnonzero(space.categorical):
+        columns.append((X[:, j, None] == np.unique(X[:, j])) * (MISMATCH / math.sqrt(2.0)))
+    return np.column_stack(columns)
+
+
+def _weighted_mean(shares: Array, y: Array) -> float:
+    """Σ share · y without overflow for values near the largest double."""
+    unit = max(float(np.abs(y).max()), 1e-300)
+    return float((shares * (y / unit)).sum()) * unit
