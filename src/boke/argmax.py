@@ -5,6 +5,7 @@ It knows the function only by its values and slopes. Everything is batched: no l
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from boke.space import Array, Mask, Space
 
 Keys = NDArray[np.uint64]
 
-STARTS = 8  # points that are polished
+STARTS = 16  # points that are polished
 LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
 LOCAL_PAYS = 1000  # below this many observations looking at neighbours only costs more than it saves
 
@@ -41,22 +42,27 @@ def sobol(n: int, d: int, rng: Generator) -> Array:
     return ((_sobol(n, d) ^ shift) + 0.5) / 2.0**32
 
 
-def around(centers: Array, n: int, bandwidth: Array, space: Space, rng: Generator) -> Array:
-    """n points near the centers (m, d): gaussian steps of 0 to 2 bandwidths, one cell or more on gridded columns.
+def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator) -> Array:
+    """A point at each distance of ``reach`` (n,), in bandwidths, from one of the centers (m, d).
 
-    Half of the points move all columns, half only a few, which in high dimensions is the likelier way up. A
-    categorical column that moves is drawn anew.
+    Half of the points move all columns, half only a few, which in high dimensions is the likelier way up. Gridded
+    columns move by a cell at least; a categorical column that moves is drawn anew.
     """
-    d = centers.shape[1]
+    n, d = len(reach), centers.shape[1]
     start = centers[rng.integers(len(centers), size=n)]
-    reach = 2.0 * rng.random((n, 1)) * bandwidth
-    width = np.array([1.0 / cells if cells else 0.0 for cells in space.cells])
-    moved = start + rng.normal(size=(n, d)) * np.maximum(reach, width)
-    moved = np.where(space.categorical, rng.random((n, d)), moved)
-    few = rng.random((n, d)) < 2.0 / d
+    U = rng.random((n, d))
+    few = U < 2.0 / d
     few[np.arange(n), rng.integers(d, size=n)] = True
-    few |= (rng.random(n) < 0.5)[:, None] & ~space.categorical
-    return np.clip(np.where(few, moved, start), 0.0, 1.0)
+    few[::2] |= ~space.categorical
+    step = rng.standard_normal((n, d)) * few
+    step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None]
+    step *= bandwidth
+    if not space.continuous.all():
+        cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
+        step = np.where(np.abs(step) < cells, np.sign(step) * cells, step)
+        start = np.where(space.categorical & few, rng.random((n, d)), start)
+        step[:, space.categorical] = 0.0
+    return np.clip(start + step, 0.0, 1.0)
 
 
 def argmax(
@@ -72,31 +78,36 @@ def argmax(
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
 
-    A quarter of the budget screens the whole cube, a quarter the neighbourhood of ``centers``, half polishes. A
-    finite decision set of at most ``budget`` points is searched whole. Points of ``taken`` are passed over as long
-    as there are others, unless ``repeat``.
+    A quarter of the budget screens the whole cube, an eighth the wider and half the closer neighbourhood of
+    ``centers``, and the rest polishes. A finite decision set of at most ``budget`` points is searched whole. Points
+    of ``taken`` are passed over as long as there are others, unless ``repeat``.
     """
     known = np.sort(row_keys(taken[:0] if repeat else taken))
     finite = space.enumerate(budget)
     if finite is not None:
-        return _best(finite, f(finite), known)
-    n = max(budget * 7 // 16 if len(centers) else budget * 7 // 8, 1)
-    X = space.snap(sobol(n, space.dim, rng))
-    values = f(X)
-    many = len(taken) >= LOCAL_PAYS
+        values = f(finite)
+        return np.array(finite[_first_fresh(finite, values, known, 1)[0]])
+    X = space.snap(sobol(max(budget // 4 if len(centers) else budget * 3 // 4, 1), space.dim, rng))
+    many, close = len(taken) >= LOCAL_PAYS, 0
     if len(centers):
-        close = space.snap(around(centers, n, bandwidth, space, rng))
-        g = f.near(centers, _farthest(close, centers, bandwidth, space.categorical)) if many else f
-        X, values = np.vstack([close, X]), np.concatenate([g(close), values])
-    fresh = np.ones(len(X), bool) if space.continuous.all() else ~_among(X, known)
-    top = np.argsort(np.where(fresh, -values, np.inf), kind="stable")[:STARTS]
+        close = max(budget * 3 // 8, 1)
+        reach = 0.25 * (4.0 * LEASH) ** rng.random(close)
+        edge = max(2.0 * LEASH, 0.5 / float(bandwidth.min()))
+        farther = LEASH * (edge / LEASH) ** rng.random(budget // 8)
+        X = np.vstack([space.snap(around(centers, np.append(reach, farther), bandwidth, space, rng)), X])
+    if many and close:
+        g = f.near(centers, _farthest(X[:close], centers, bandwidth, space.categorical))
+        values = np.append(g(X[:close]), f(X[close:]))
+    else:
+        values = f(X)
+    top = _first_fresh(X, values, known, STARTS)
     X, values = X[top], values[top]
     if space.continuous.any():
-        start = X
         g = f.near(X, LEASH) if many else f
-        X, values = polish(g, X, bandwidth * space.continuous, max(2, budget // 8 // STARTS))
-        X = np.where(_among(X, known)[:, None], start, X)  # a corner that was tried before, say
-    return _best(X, values, known)
+        polished, better = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
+        old = _among(polished, known)  # a corner that was tried before, say
+        X, values = np.where(old[:, None], X, polished), np.where(old, values, better)
+    return np.array(X[np.argmax(values)])
 
 
 def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Array]:
@@ -112,7 +123,7 @@ def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Arra
         direction = slopes * scale
         direction[((X <= 0.0) & (direction < 0.0)) | ((X >= 1.0) & (direction > 0.0))] = 0.0
         norm = np.sqrt(np.einsum("nd,nd->n", direction, direction))
-        active = (norm > 1e-12) & (length > 1e-3)
+        active = (norm > 1e-12) & (length > 0.05)
         if not active.any():
             break
         move = direction * (length / np.where(norm > 0.0, norm, 1.0))[:, None] * scale
@@ -131,10 +142,14 @@ def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> 
     return float(np.sqrt(np.square(away).sum(axis=2).min(axis=1).max(initial=0.0)))
 
 
-def _best(X: Array, values: Array, known: Keys) -> Array:
-    """The row with the largest value, passing over known points while there are others."""
-    fresh = ~_among(X, known)
-    return np.array(X[np.argmax(np.where(fresh, values, -np.inf)) if fresh.any() else np.argmax(values)])
+def _first_fresh(X: Array, values: Array, known: Keys, n: int) -> Array:
+    """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
+    order = np.argsort(-values, kind="stable")
+    for rows in (order[: 4 * n], order):  # the best few are nearly always new
+        fresh = rows[~_among(X[rows], known)]
+        if len(fresh) >= min(n, len(X)):
+            return fresh[:n]
+    return fresh[:n] if len(fresh) else order[:n]
 
 
 def _among(X: Array, known: Keys) -> Mask:

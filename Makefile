@@ -1,0 +1,65 @@
+# Every target makes what it needs: a virtual environment in $(VENV) and, once for each edit of pyproject.toml, the
+# packages of one dependency group. An environment that is already there is used as it is.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= auto
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+CODE := src $(wildcard tests examples scripts docs/conf.py)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format docs figures clean
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@echo
+	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) is where it lies."
+
+demo: $(VENV)/.group-demo ## Run examples/demo.py: writes demo.png and demo.jsonl
+	$(PY) examples/demo.py
+
+test: $(VENV)/.group-test ## Run the tests; WORKERS=4 and PYTEST_ARGS="-k space" are understood
+	$(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
+
+lint: $(VENV)/.group-lint ## Check style, formatting, types and the direction of imports
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy --strict src
+	$(PY) -c 'from importlinter.cli import lint_imports_command as lint; lint()'
+
+format: $(VENV)/.group-lint ## Format the code and fix what can be fixed by machine
+	$(PY) -m ruff check --fix-only $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+docs: $(VENV)/.group-docs docs/images/iteration.png ## Build the site into docs/_build/html and run its examples
+	$(PY) -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(PY) -m sphinx -q -W --keep-going -b doctest docs docs/_build/doctest
+	@tail -n 6 docs/_build/doctest/output.txt
+	@echo "The site is in docs/_build/html/index.html"
+
+docs/images/iteration.png: # kept in the repository; drawn here only where it is missing
+	$(MAKE) figures
+
+figures: $(VENV)/.group-demo ## Draw the figures of the documentation into docs/images
+	$(PY) examples/figures.py
+
+clean: ## Remove caches, built pages and demo output; the environment stays
+	rm -rf docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.png demo*.jsonl quickstart.png
+	find src tests examples scripts docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# An environment that somebody else made, or whose making was interrupted, is completed rather than replaced.
+$(VENV)/.ready:
+	@$(PY) -m pip --version >/dev/null 2>&1 || { \
+	    $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	        echo "boke needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
+	        echo "Name another one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }; \
+	    $(PYTHON) -m venv $(VENV); }
+	@$(PY) -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.group-%: pyproject.toml | $(VENV)/.ready
+	$(PY) -m pip install -q --disable-pip-version-check -e . --group $*
+	@touch $@
