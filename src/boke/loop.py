@@ -11,6 +11,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -168,7 +169,7 @@ def _mapped(
     fun: Fun, trials: Iterator[Trial], optimizer: Optimizer, map_like: Callable[..., Iterable[Any]]
 ) -> Iterator[Outcome]:
     safe = _Safe(fun)
-    while batch := [trial for trial, _ in zip(trials, range(MAP_BATCH), strict=False)]:
+    while batch := list(islice(trials, MAP_BATCH)):
         yield from zip(batch, map_like(safe, [_point(optimizer, t) for t in batch]), strict=True)
 
 
