@@ -43,12 +43,9 @@ def tpe_step(X: np.ndarray, y: np.ndarray) -> Callable[[], None]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     columns = {f"x{j}": optuna.distributions.FloatDistribution(0.0, 1.0) for j in range(D)}
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
-    study.add_trials(
-        [
-            optuna.trial.create_trial(params=dict(zip(columns, x.tolist(), strict=True)), distributions=columns, value=v)
-            for x, v in zip(X, y.tolist(), strict=True)
-        ]
-    )
+    rows = [dict(zip(columns, x, strict=True)) for x in X.tolist()]
+    make = optuna.trial.create_trial
+    study.add_trials([make(params=p, distributions=columns, value=v) for p, v in zip(rows, y.tolist(), strict=True)])
 
     def step() -> None:
         trial = study.ask(columns)

@@ -269,7 +269,9 @@ def test_same_seed_same_sequence_in_any_process_with_any_number_of_blas_threads(
     for threads, hash_seed in (("1", "0"), ("2", "1"), ("4", "2")):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = {**os.environ, **dict.fromkeys(names, threads), "PYTHONHASHSEED": hash_seed}
-        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        )
         digests.add(done.stdout)
     assert len(digests) == 1
 

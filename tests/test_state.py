@@ -114,7 +114,7 @@ def test_truncation_at_every_length_is_refused(tmp_path):
     content = (tmp_path / "s").read_bytes()
     for length in range(len(content)):
         (tmp_path / "cut").write_bytes(content[:length])
-        with pytest.raises(ValueError, match="damaged or cut off|is not a boke state"):
+        with pytest.raises(ValueError, match=r"damaged or cut off|is not a boke state"):
             Optimizer.load(tmp_path / "cut")
 
 
@@ -130,7 +130,7 @@ def test_random_damage_is_refused_or_harmless(tmp_path):
         at = int(rng.integers(end_of_header + 1, len(content)))
         damaged[at] ^= int(rng.integers(1, 256))
         (tmp_path / "d").write_bytes(damaged)
-        with pytest.raises(ValueError, match="damaged|not a boke state|not a valid"):
+        with pytest.raises(ValueError, match=r"damaged|not a boke state|not a valid"):
             Optimizer.load(tmp_path / "d")
         refused += 1
     assert refused == 300
@@ -165,7 +165,7 @@ class Bomb:
 def test_hostile_and_foreign_files(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "h").write_bytes(content)
-    with pytest.raises(ValueError, match="is not a boke state|is not a valid boke state|damaged"):
+    with pytest.raises(ValueError, match=r"is not a boke state|is not a valid boke state|damaged"):
         Optimizer.load("h")
     assert os.listdir(tmp_path) == ["h"]
 

@@ -5,19 +5,20 @@ It knows the function only by its values and slopes. Everything is batched: no l
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 from boke.history import row_keys
 from boke.space import Array, Mask, Space
 
 Keys = NDArray[np.uint64]
+Rows = NDArray[np.int_]
 
 STARTS = 16  # points that are polished
 LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
@@ -31,7 +32,7 @@ class Function(Protocol):
 
 
 @lru_cache(maxsize=32)
-def _sobol(n: int, d: int) -> Array:
+def _sobol(n: int, d: int) -> NDArray[np.uint32]:
     points = qmc.Sobol(d, scramble=True, rng=0, bits=32).random_base2(max(n - 1, 1).bit_length())[:n]
     return np.asarray(points * 2.0**32).astype(np.uint32)
 
@@ -39,7 +40,7 @@ def _sobol(n: int, d: int) -> Array:
 def sobol(n: int, d: int, rng: Generator) -> Array:
     """n scrambled Sobol points (n, d): one matrix-scrambled set for all, a fresh digital shift for each call."""
     shift = rng.integers(0, 2**32, size=d, dtype=np.uint32)
-    return ((_sobol(n, d) ^ shift) + 0.5) / 2.0**32
+    return np.asarray(((_sobol(n, d) ^ shift) + 0.5) / 2.0**32)
 
 
 def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator) -> Array:
@@ -51,7 +52,7 @@ def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Ge
     n, d = len(reach), centers.shape[1]
     start = centers[rng.integers(len(centers), size=n)]
     U = rng.random((n, d))
-    few = U < 2.0 / d
+    few = 2.0 / d > U
     few[np.arange(n), rng.integers(d, size=n)] = True
     few[::2] |= ~space.categorical
     step = rng.standard_normal((n, d)) * few
@@ -62,7 +63,7 @@ def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Ge
         step = np.where(np.abs(step) < cells, np.sign(step) * cells, step)
         start = np.where(space.categorical & few, rng.random((n, d)), start)
         step[:, space.categorical] = 0.0
-    return np.clip(start + step, 0.0, 1.0)
+    return np.asarray(np.clip(start + step, 0.0, 1.0))
 
 
 def argmax(
@@ -78,19 +79,21 @@ def argmax(
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
 
-    A quarter of the budget screens the whole cube, an eighth the wider and half the closer neighbourhood of
-    ``centers``, and the rest polishes. A finite decision set of at most ``budget`` points is searched whole. Points
-    of ``taken`` are passed over as long as there are others, unless ``repeat``.
+    From half (d <= 2) to a quarter (d >= 4) of the budget screens the whole cube, most of the rest the neighbourhood
+    of ``centers``, and a quarter goes into polishing, where a value with its gradient counts as two. A finite
+    decision set of at most ``budget`` points is searched whole. Points of ``taken`` are passed over as long as there
+    are others, unless ``repeat``.
     """
     known = np.sort(row_keys(taken[:0] if repeat else taken))
     finite = space.enumerate(budget)
     if finite is not None:
         values = f(finite)
         return np.array(finite[_first_fresh(finite, values, known, 1)[0]])
-    X = space.snap(sobol(max(budget // 4 if len(centers) else budget * 3 // 4, 1), space.dim, rng))
+    wide = budget // min(max(space.dim, 2), 4) if len(centers) else budget * 3 // 4
+    X = space.snap(sobol(max(wide, 1), space.dim, rng))
     many, close = len(taken) >= LOCAL_PAYS, 0
     if len(centers):
-        close = max(budget * 3 // 8, 1)
+        close = max(budget * 9 // 16 - wide, 1)
         reach = 0.25 * (4.0 * LEASH) ** rng.random(close)
         edge = max(2.0 * LEASH, 0.5 / float(bandwidth.min()))
         farther = LEASH * (edge / LEASH) ** rng.random(budget // 8)
@@ -100,7 +103,8 @@ def argmax(
         values = np.append(g(X[:close]), f(X[close:]))
     else:
         values = f(X)
-    top = _first_fresh(X, values, known, STARTS)
+    top = _first_fresh(X, values, known, 8 * STARTS)
+    top = top[_spread(X[top] / bandwidth, STARTS)]
     X, values = X[top], values[top]
     if space.continuous.any():
         g = f.near(X, LEASH) if many else f
@@ -136,13 +140,24 @@ def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Arra
     return X, values
 
 
+def _spread(X: Array, n: int) -> Rows:
+    """The first n rows of X, passing over those closer than 2 to a chosen one: starts on one hill are one start."""
+    far = cdist(X, X, "sqeuclidean") > 4.0
+    left = np.ones(len(X), bool)
+    chosen: list[int] = []
+    while len(chosen) < n and left.any():
+        chosen.append(int(np.argmax(left)))
+        left &= far[chosen[-1]]
+    return np.array(chosen)
+
+
 def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> float:
     """Largest distance, in bandwidths, of a row of X from its nearest center."""
     away = ((X[:, None] - centers[None]) / bandwidth)[:, :, ~categorical]
     return float(np.sqrt(np.square(away).sum(axis=2).min(axis=1).max(initial=0.0)))
 
 
-def _first_fresh(X: Array, values: Array, known: Keys, n: int) -> Array:
+def _first_fresh(X: Array, values: Array, known: Keys, n: int) -> Rows:
     """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
     order = np.argsort(-values, kind="stable")
     for rows in (order[: 4 * n], order):  # the best few are nearly always new

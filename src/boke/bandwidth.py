@@ -21,6 +21,7 @@ from boke.sums import MISMATCH, kernel_sums, scale
 
 UNIFORM_STD = math.sqrt(1.0 / 12.0)  # standard deviation of a column that fills [0, 1] evenly
 SMALLEST_STD = 1e-3  # a column in which all points agree must not make the kernel infinitely narrow
+HOPELESS = 1e300  # score of a bandwidth that gives an observation the density 0
 
 
 class Bandwidth(Protocol):
@@ -59,7 +60,7 @@ class Silverman:
 
     def __call__(self, X: Array, y: Array, *, kernel: Kernel, categorical: Mask) -> float | Array:
         t, d = max(len(X), 1), X.shape[1]
-        return self.c * _spread(X, categorical, self.per_dimension) * (t * (d + 2) / 4.0) ** (-1.0 / (d + 4))
+        return self.c * _spread(X, categorical, self.per_dimension) * math.pow(t * (d + 2) / 4.0, -1.0 / (d + 4))
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Scott:
 
     def __call__(self, X: Array, y: Array, *, kernel: Kernel, categorical: Mask) -> float | Array:
         t, d = max(len(X), 1), X.shape[1]
-        return self.c * _spread(X, categorical, self.per_dimension) * float(t) ** (-1.0 / (d + 4))
+        return self.c * _spread(X, categorical, self.per_dimension) * math.pow(t, -1.0 / (d + 4))
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,9 @@ class MaximumLikelihoodCV:
 class FillDistanceSchedule:
     """The schedule of the consistency theorem (ii): keep ℓ'_n until the fill distance is below 2 R_Ψ ℓ'_n.
 
-    ℓ'_n = c / n. Since the fill distance h only falls as points arrive, the current n is the first one with
-    h ≥ 2 R_Ψ ℓ'_n, which is a function of the set of points. A gaussian is truncated, as the theorem asks, at the
+    ℓ'_n = c / n. The theorem goes through the stages n = 1, 2, ... and stays in each for one point at least. Since the
+    fill distance h only falls as points arrive, it comes to rest at the first n with h ≥ 2 R_Ψ ℓ'_n, which is a
+    function of the set of points; here it gets there at once. A gaussian is truncated, as the theorem asks, at the
     radius where one observation adds less than ρ = 1e-4 to the density.
     """
 
@@ -131,7 +133,7 @@ class FillDistanceSchedule:
 def squared_error(X: Array, y: Array, kernel: Kernel, ell: float | Array, categorical: Mask, rows: int) -> float:
     """Mean leave-one-out squared error of the kernel regression at the first ``rows`` observations."""
     Z, penalty = scale(X, ell, categorical)
-    loo = kernel_sums(kernel, Z[:rows], Z, y, penalty=penalty, leave_one_out=True)
+    loo = kernel_sums(kernel, Z.rows(slice(rows)), Z, y, penalty=penalty, leave_one_out=True)
     return float(np.mean(np.square(y[:rows] - loo.mean)))
 
 
@@ -140,7 +142,7 @@ def negative_log_likelihood(
 ) -> float:
     """Minus the mean leave-one-out log density at the observations, categories included in the normaliser."""
     Z, penalty = scale(X, ell, categorical)
-    loo = kernel_sums(kernel, Z[:rows], Z, y, penalty=penalty, leave_one_out=True)
+    loo = kernel_sums(kernel, Z.rows(slice(rows)), Z, y, penalty=penalty, leave_one_out=True)
     lengths = np.broadcast_to(np.asarray(ell, dtype=float), X.shape[1:])[~categorical]
     normaliser = kernel.log_integral(len(lengths)) + float(np.log(lengths).sum()) if len(lengths) else 0.0
     for j, column in enumerate(Z.codes.T):
@@ -154,24 +156,30 @@ Score = Callable[[Array, Array, Kernel, "float | Array", Mask, int], float]
 def _cross_validate(
     rule: LeastSquaresCV | MaximumLikelihoodCV, X: Array, y: Array, kernel: Kernel, categorical: Mask, score: Score
 ) -> float | Array:
-    """Minimise a leave-one-out score over ℓ = σ e^u: a grid first, because the score has several minima."""
+    """Minimise a leave-one-out score over ℓ = σ e^u: a grid, then its deepest valleys.
+
+    The score has several minima. That of a compact kernel also jumps wherever a point enters a neighbourhood, which
+    asks for a finer grid.
+    """
     sigma = _spread(X, categorical, rule.per_dimension)
-    if len(X) < 3:
-        return Silverman(per_dimension=rule.per_dimension)(X, y, kernel=kernel, categorical=categorical)
     rows = min(len(X), rule.max_points)
+    y = y / max(float(np.abs(y).max(initial=0.0)), 1e-300)  # the same minimizer, no overflow in the square
 
     def at(u: float) -> float:
-        return score(X, y, kernel, sigma * math.exp(u), categorical, rows)
+        return min(score(X, y, kernel, sigma * math.exp(u), categorical, rows), HOPELESS)
 
-    grid = np.linspace(math.log(0.01), math.log(10.0), 25)
-    scores = np.array([at(u) for u in grid])
-    best = int(np.argmin(scores))
-    if not np.isfinite(scores[best]):
+    grid = np.linspace(math.log(0.01), math.log(10.0), 25 if math.isinf(kernel.radius) else 97)
+    scores = np.array([at(u) for u in grid]) if len(X) >= 3 else np.full(len(grid), HOPELESS)
+    if scores.min() == HOPELESS:
         return Silverman(per_dimension=rule.per_dimension)(X, y, kernel=kernel, categorical=categorical)
-    step = grid[1] - grid[0]
-    fine = minimize_scalar(at, bounds=(grid[best] - step, grid[best] + step), method="bounded", options={"xatol": 1e-3})
-    u = float(fine.x) if fine.fun < scores[best] else float(grid[best])
-    return sigma * math.exp(u)
+    walled = np.pad(scores, 1, constant_values=np.inf)
+    valleys = np.flatnonzero((scores <= walled[:-2]) & (scores <= walled[2:]))
+    found = [(scores[i], grid[i]) for i in valleys[np.argsort(scores[valleys], kind="stable")[:3]]]
+    step = float(grid[1] - grid[0])
+    for _, u in tuple(found):
+        fine = minimize_scalar(at, bounds=(u - step, u + step), method="bounded", options={"xatol": 1e-3})
+        found.append((fine.fun, fine.x))
+    return sigma * math.exp(min(found)[1])
 
 
 def _spread(X: Array, categorical: Mask, per_dimension: bool) -> float | Array:
@@ -183,7 +191,7 @@ def _spread(X: Array, categorical: Mask, per_dimension: bool) -> float | Array:
         # σ² = E (x - x')² / 2 also makes sense for a column that knows only equal and unequal
         share = np.unique(X[:, j], return_counts=True)[1] / len(X)
         sigma[j] = MISMATCH * math.sqrt(0.5 * (1.0 - float(np.square(share).sum())))
-    return np.maximum(sigma, SMALLEST_STD)
+    return np.asarray(np.maximum(sigma, SMALLEST_STD))
 
 
 def _check_positive(rule: Silverman | Scott | FillDistanceSchedule, name: str) -> None:

@@ -57,9 +57,7 @@ def density_exploration(
     X[:1] = generator.random((min(n, 1), d))
     for t in range(1, n):
         model = KernelModel(X[:t], np.zeros(t), kernel=kernel, bandwidth=bandwidth)
-        X[t] = argmax(
-            Sparsity(model), space, n_acq, generator, bandwidth=model.bandwidth, centers=X[:0], taken=X[:t]
-        )
+        X[t] = argmax(Sparsity(model), space, n_acq, generator, bandwidth=model.bandwidth, centers=X[:0], taken=X[:t])
     return X
 
 
@@ -75,8 +73,9 @@ def p_greedy(
     """P-greedy: go where the Gaussian-process variance P² = 1 - Σ v_j² is largest (De Marchi et al. 2005).
 
     v_j is the Newton basis of the points so far. For d >= 10 the power P² is 1 to the last bit almost everywhere
-    and its argmax is arbitrary; minimising Σ v_j² is the same thing without the cancellation. Where the design has
-    become so dense that a new basis function would have no length left, it gets a floor instead.
+    and its argmax is arbitrary; minimising Σ v_j² is the same thing without the cancellation, and where that too is 0
+    the point farthest from the design is taken. Where the design has become so dense that a new basis function would
+    have no length left, it gets a floor instead.
     """
     _check(n, d)
     generator, profile = np.random.default_rng(rng), get_kernel(kernel)
@@ -88,10 +87,10 @@ def p_greedy(
         L[0, 0] = 1.0
     for t in range(1, n):
         C = sobol_points(n_acq, d, generator)
-        cross = profile.value(squared_distances(scale(X[:t], bandwidth, none)[0], scale(C, bandwidth, none)[0]))
-        V = solve_triangular(L[:t, :t], cross, lower=True)  # (t, n_acq)
+        s = squared_distances(scale(X[:t], bandwidth, none)[0], scale(C, bandwidth, none)[0])
+        V = solve_triangular(L[:t, :t], profile.value(s), lower=True)  # (t, n_acq)
         explained = np.einsum("tn,tn->n", V, V)
-        best = int(np.argmin(explained))
+        best = int(np.lexsort((-s.min(axis=0), explained))[0])
         X[t], L[t, :t] = C[best], V[:, best]
         L[t, t] = np.sqrt(max(1.0 - explained[best], 1e-10))
     return X

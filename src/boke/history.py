@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,14 @@ class Data:
 def row_keys(rows: Array) -> NDArray[np.uint64]:
     """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
     bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same as 0.0
-    odd = np.random.default_rng(bits.shape[1]).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
-    mixed = ((bits ^ (bits >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
+    mixed = ((bits ^ (bits >> np.uint64(29))) * _multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(mixed ^ (mixed >> np.uint64(29)))
+
+
+@lru_cache(maxsize=64)
+def _multipliers(d: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(d).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
 
 
 def as_value(value: Any) -> float | None:
@@ -82,7 +87,7 @@ def as_value(value: Any) -> float | None:
         return None
     if isinstance(value, np.ndarray | np.generic) and np.size(value) == 1:
         value = value.item()
-    if isinstance(value, numbers.Real) or hasattr(value, "__float__") and not isinstance(value, numbers.Complex):
+    if isinstance(value, numbers.Real) or (hasattr(value, "__float__") and not isinstance(value, numbers.Complex)):
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -201,7 +206,8 @@ class History:
         """
         n = self._n if before is None else before
         states, x = self._state[:n], self._x[:n]
-        complete, silent = states == State.COMPLETE.value, (states == State.FAILED.value) | (states == State.PENDING.value)
+        complete = states == State.COMPLETE.value
+        silent = (states == State.FAILED.value) | (states == State.PENDING.value)
         if before is not None:
             known = (self._told_at[:n] >= 0) & (self._told_at[:n] < self._asked_at[before])
             complete, silent = complete & known, silent | (complete & ~known)

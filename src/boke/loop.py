@@ -305,7 +305,9 @@ def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
     if failed:
         last = int(told[np.flatnonzero(np.isnan(values))[-1]])
         message += f" {failed} of {len(values)} evaluations failed; the last one: {history.reason(last) or 'no value'}."
-    points = [optimizer.space.to_user(row) for row in history.native[told]]
+    space = optimizer.space
+    points = [space.to_user(row) for row in history.native[told]]
+    listed = space.named or space.categorical.any()
     best = optimizer.best if found else None
     return OptimizeResult(
         x=None if best is None else _point(optimizer, best),
@@ -315,7 +317,7 @@ def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
         success=found and status != 2,
         status=status,
         message=message,
-        x_iters=points if optimizer.space.named or optimizer.space.categorical.any() else np.array(points).reshape(-1, optimizer.space.dim),
+        x_iters=points if listed else np.array(points).reshape(-1, space.dim),
         func_vals=values,
         recommendation=optimizer.recommend() if found else None,
         optimizer=optimizer,

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from boke.bandwidth import Bandwidth
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
-from boke.sums import Points, Sums, kernel_sums, kernel_values, scale, squared_distances
+from boke.sums import Points, Rows, Sums, kernel_sums, kernel_values, scale, squared_distances
+
+NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
 
 
 class Prediction(NamedTuple):
@@ -62,18 +64,30 @@ class KernelModel:
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
             raise ValueError("The 'X' and 'y' parameters of KernelModel must be finite. Got nan or inf.")
         d = self.X.shape[1]
-        self.silent = np.empty((0, d)) if silent is None else np.asarray(silent, dtype=float).reshape(-1, d)
+        self.silent = np.empty((0, d)) if silent is None or np.size(silent) == 0 else np.asarray(silent, dtype=float)
+        if self.silent.ndim != 2 or self.silent.shape[1] != d or not np.isfinite(self.silent).all():
+            raise ValueError(
+                f"The 'silent' parameter of KernelModel must be a finite (s, {d}) array. Got shape {self.silent.shape}."
+            )
         self.categorical: Mask = np.zeros(d, bool) if categorical is None else np.asarray(categorical, dtype=bool)
+        if self.categorical.shape != (d,):
+            raise ValueError(
+                f"The 'categorical' parameter of KernelModel must have shape ({d},). Got {self.categorical.shape}."
+            )
         self._mixed = bool(self.categorical.any())
         self.kernel = get_kernel(kernel)
         if callable(bandwidth):
             bandwidth = bandwidth(self.X, self.y, kernel=self.kernel, categorical=self.categorical)
-        self.bandwidth = np.broadcast_to(np.asarray(bandwidth, dtype=float), (d,))
-        if not (np.isfinite(self.bandwidth).all() and (self.bandwidth > 0).all()):
-            raise ValueError(f"The 'bandwidth' parameter of KernelModel must be positive. Got {bandwidth}.")
+        ell = np.asarray(bandwidth, dtype=float)
+        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and (ell > 0).all()):
+            raise ValueError(
+                f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth}."
+            )
+        self.bandwidth = np.broadcast_to(np.maximum(ell, NARROWEST), (d,))
         self._used = np.arange(len(self.y))
         if self.weights is not None:
-            if self.weights.shape != self.y.shape or not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
+            usable = np.isfinite(self.weights).all() and (self.weights >= 0).all()
+            if self.weights.shape != self.y.shape or not usable:
                 raise ValueError(f"The 'weights' parameter of KernelModel must be {len(self.y)} finite numbers >= 0.")
             self._used = np.flatnonzero(self.weights)
         self._y, self._w = self.y[self._used], _rows(self.weights, self._used)
@@ -106,7 +120,7 @@ class KernelModel:
             if gradient:
                 assert dW is not None and extra.dW is not None and dlog_W is not None and extra.dlog_W is not None
                 dW = dW + extra.dW
-                share = np.exp(np.where(np.isfinite(log_W), seen.log_W - log_W, 0.0))[:, None]
+                share = np.exp(seen.log_W - np.where(np.isfinite(log_W), log_W, 0.0))[:, None]
                 dlog_W = share * dlog_W + (1.0 - share) * extra.dlog_W
         if not gradient:
             return Prediction(seen.mean, W, log_W)
@@ -122,10 +136,10 @@ class KernelModel:
             shares[self._used] = parts / parts.sum()
         return shares
 
-    def leave_one_out(self) -> Array:
-        """m_{-i}(x_i) for every observation of positive weight: what the others say about it."""
+    def leave_one_out(self, most: int | None = None) -> Array:
+        """m_{-i}(x_i) for (the first ``most``) observations of positive weight: what the others say about them."""
         return kernel_sums(
-            self.kernel, self._data, self._data, self._y, self._w, self._penalty, leave_one_out=True
+            self.kernel, self._data.rows(slice(most)), self._data, self._y, self._w, self._penalty, leave_one_out=True
         ).mean
 
     def reweight(self, weights: ArrayLike | None) -> KernelModel:
@@ -134,22 +148,25 @@ class KernelModel:
 
     def remove(self, rows: ArrayLike) -> KernelModel:
         """The same model without some observations."""
-        kept = np.delete(np.arange(len(self.y)), np.asarray(rows))
+        kept = np.delete(np.arange(len(self.y)), rows)  # type: ignore[arg-type]
         return self._like(self.X[kept], self.y[kept], _rows(self.weights, kept))
 
     def near(self, centers: Array, radius: float) -> KernelModel:
-        """A smaller model that gives the same doubles for queries within ``radius`` of ``centers`` (m, d).
+        """A smaller model that gives the same, up to rounding, for queries within ``radius`` of ``centers`` (m, d).
 
         ``radius`` counts in bandwidths. The nearest observation of such a query is at most ``radius`` plus that of
-        its center away; an observation so much farther that its kernel is below 1e-20 of the nearest one's changes
-        neither the mean nor, for a density above 1e-300, the density in double precision.
+        its center away; observations so much farther that all of them together weigh less than 1e-20 of the nearest
+        one change neither the mean nor, for a density above 1e-300, the density in double precision.
         """
         if self.kernel.name != "gaussian" or len(self._y) == 0:
             return self
         C = self._points(centers)
         s = squared_distances(C, self._data)
         nearest = np.square(np.sqrt(s.min(axis=1)) + radius) + self._penalty.sum()
-        farthest = np.square(np.sqrt(nearest + 92.0 + 2.0 * math.log(len(self._y))) + radius)[:, None]
+        many = math.log(len(self._y) + len(self.silent))
+        if self._w is not None:
+            many += math.log(max(1.0, self._w.max())) - math.log(min(1.0, self._w.min()))
+        farthest = np.square(np.sqrt(nearest + 92.0 + 2.0 * many) + radius)[:, None]
         kept = self._used[(s <= farthest).any(axis=0)]
         heard = (squared_distances(C, self._silent) <= farthest).any(axis=0)
         return self._like(self.X[kept], self.y[kept], _rows(self.weights, kept), self.silent[heard])
@@ -178,11 +195,11 @@ class KernelModel:
         """Gradients in x from those in the scaled numeric coordinates; categories have none."""
         assert slope is not None
         if not self._mixed:
-            return slope / self.bandwidth
+            return np.asarray(slope / self.bandwidth)
         full = np.zeros((len(slope), self.X.shape[1]))
         full[:, ~self.categorical] = slope / self.bandwidth[~self.categorical]
         return full
 
 
-def _rows(weights: Array | None, rows: Array) -> Array | None:
+def _rows(weights: Array | None, rows: Rows) -> Array | None:
     return None if weights is None else weights[rows]

@@ -58,8 +58,8 @@ class Explanation:
     trials: list[tuple[int, float]]
 
     def __str__(self) -> str:
-        lines = [f"{self.branch}: mean {self.mean:+.3g}, exploration {self.exploration:+.3g}, density {self.density:.3g}"]
-        return "\n".join(lines + [f"  trial {number}: {share:.1%}" for number, share in self.trials[:5]])
+        terms = f"mean {self.mean:+.3g}, exploration {self.exploration:+.3g}, density {self.density:.3g}"
+        return "\n".join([f"{self.branch}: {terms}", *(f"  trial {n}: {share:.1%}" for n, share in self.trials[:5])])
 
 
 class Optimizer:
@@ -146,18 +146,17 @@ class Optimizer:
         told = self._values(values)
         native = self._natives(params)
         if len(native) != len(told):
-            raise ValueError(f"The 'values' parameter must have one value for each of {len(native)} points. Got {len(told)}.")
+            raise ValueError(
+                f"The 'values' parameter must hold a value for each of {len(native)} points. Got {len(told)}."
+            )
         with self._lock:
             first = self.history.append(native, asked=False)
             self.history.finish(first, told)
 
     def remove(self, trial: Trial | int) -> None:
         """Forget a trial: it leaves every sum, exactly as if it had never been told. Its number stays used."""
-        number = trial.number if isinstance(trial, Trial) else trial
         with self._lock:
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.history):
-                raise ValueError(f"The 'trial' parameter must be one of the {len(self.history)} trials. Got {number!r}.")
-            self.history.remove(number)
+            self.history.remove(self._number(trial))
 
     @property
     def best(self) -> Trial:
@@ -187,10 +186,8 @@ class Optimizer:
 
         The suggestion is a pure function, so it is made again from what was known when the trial was asked.
         """
-        number = trial.number if isinstance(trial, Trial) else trial
         with self._lock:
-            if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.history):
-                raise ValueError(f"The 'trial' parameter must be one of the {len(self.history)} trials. Got {number!r}.")
+            number = self._number(trial)
             if self.history.asked_at[number] < 0:
                 raise ValueError(f"Trial {number} was told without having been asked: there is nothing to explain.")
             data = self.history.data(self._sign, before=number)
@@ -214,6 +211,12 @@ class Optimizer:
         """Read a state written by ``save``. A policy of your own has to be passed in again."""
         return statefile.load(cls, path, policy)
 
+    def _number(self, trial: Trial | int) -> int:
+        number = trial.number if isinstance(trial, Trial) else trial
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self.history):
+            raise ValueError(f"The 'trial' parameter must be one of the {len(self.history)} trials. Got {number!r}.")
+        return number
+
     def _pending_number(self, trial: Trial) -> int:
         number = trial.number
         if not 0 <= number < len(self.history) or not np.array_equal(self.history.x[number], trial.x):
@@ -223,15 +226,16 @@ class Optimizer:
             raise ValueError(f"Trial {number} was told already: it is {known.name.lower()}.")
         return number
 
-    def _values(self, values: ArrayLike) -> Array:
-        try:
-            told = np.array([math.nan if v is None else v for v in values] if isinstance(values, list | tuple) else values)
-            told = told.astype(float, casting="same_kind" if told.dtype.kind in "fiub" else "no")
-        except (TypeError, ValueError):
-            raise TypeError("The 'values' parameter must hold real numbers or None.") from None
+    @staticmethod
+    def _values(values: ArrayLike) -> Array:
+        if isinstance(values, list | tuple):
+            values = [math.nan if v is None else v for v in values]
+        told = np.asarray(values)
+        if told.dtype.kind not in "fiub":
+            raise TypeError("The 'values' parameter must hold real numbers or None.")
         if told.ndim != 1:
             raise ValueError(f"The 'values' parameter must have one dimension. Got shape {told.shape}.")
-        return told
+        return told.astype(float)
 
     def _natives(self, params: Any) -> Array:
         if isinstance(params, np.ndarray) and params.dtype.kind in "fiu" and not self.space.categorical.any():

@@ -29,7 +29,7 @@ from boke.model import KernelModel
 from boke.scores import SCALES, scaled
 from boke.space import Array, Space
 
-INCUMBENTS = 5  # the best observations, around which a share of the candidates is placed
+INCUMBENTS, PROMISING = 5, 10  # centers for candidates
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Policy(Protocol):
 class BOKE:
     """Maximize IKR-UCB: the kernel mean plus β_t times the density-based uncertainty (algorithm BOKE).
 
+    The paper leaves the constants of ℓ_t and β_t and the scale of y open: docs/constants.md measures the defaults.
+
     Args:
         kernel: Kernel of mean and density.
         bandwidth: Rule for ℓ_t.
@@ -74,8 +76,8 @@ class BOKE:
     """
 
     kernel: str | Kernel = "gaussian"
-    bandwidth: Bandwidth = Silverman(0.15)
-    beta: Beta = PaperBeta(0.002)
+    bandwidth: Bandwidth = Silverman(0.1)
+    beta: Beta = PaperBeta(0.003)
     rho: float = 1e-4
     y_scale: str = "rank"
     n_init: int | None = None
@@ -102,18 +104,19 @@ class BOKE:
 
     def _explore(self, model: KernelModel, data: Data, space: Space, rng: Generator) -> Suggestion:
         beta = self.beta(len(data.X) + len(data.silent), space.dim)
-        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), model, data, space, rng)
+        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), beta, model, data, space, rng)
         return Suggestion(x, "explore", model, beta, self.rho)
 
-    def _argmax(self, f: Acquisition, model: KernelModel, data: Data, space: Space, rng: Generator) -> Array:
-        best = np.argsort(-data.y, kind="stable")[:INCUMBENTS]
+    def _argmax(
+        self, f: Acquisition, beta: float, model: KernelModel, data: Data, space: Space, rng: Generator
+    ) -> Array:
         return argmax(
             f,
             space,
             self.n_acq,
             rng,
             bandwidth=model.bandwidth,
-            centers=data.X[best],
+            centers=incumbents(model, beta, self.rho, self.n_acq // 8),
             taken=data.points,
             repeat=space.arms is not None,
         )
@@ -131,7 +134,7 @@ class BOKEPlus(BOKE):
         model, rng = self._fit(data, space), key.generator()
         if rng.random() < self.q:
             return self._explore(model, data, space, rng)
-        return Suggestion(self._argmax(Mean(model), model, data, space, rng), "exploit", model)
+        return Suggestion(self._argmax(Mean(model), 0.0, model, data, space, rng), "exploit", model)
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,7 @@ class DensityExploration:
         model = KernelModel(
             points, np.zeros(len(points)), kernel=self.kernel, bandwidth=self.bandwidth, categorical=space.categorical
         )
-        x = argmax(
-            Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=points
-        )
+        x = argmax(Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=points)
         return Suggestion(x, "density", model, math.inf, 0.0)
 
 
@@ -167,8 +168,8 @@ class KRUCB:
     """
 
     kernel: str | Kernel = "gaussian"
-    bandwidth: Bandwidth = Silverman(0.15)
-    C: float = 0.1
+    bandwidth: Bandwidth = Silverman(0.1)
+    C: float = 1.0
     kappa: float = 0.1
     eta: float = 1.0
     y_scale: str = "rank"
@@ -214,6 +215,22 @@ class KRUCB:
         return space.snap(np.clip(X, 0.0, 1.0))
 
 
+def incumbents(model: KernelModel, beta: float, rho: float, n: int) -> Array:
+    """Centers for candidates: the best observations, and the most promising ones that still have room around them.
+
+    The best bunch up where the search was successful. The mean is high there, but the full bonus of an untouched
+    place is to be had next to an observation that is alone: one with a high m + β σ̂ when σ̂ leaves itself out. It is
+    looked for among n observations, half of them the best, half spread over all ranks.
+    """
+    order = np.argsort(-model.y, kind="stable")
+    spread = order[np.linspace(0, len(order) - 1, n // 2).astype(int)]
+    some = np.array(list(dict.fromkeys([*order[: n // 2].tolist(), *spread.tolist()])))
+    mean, density, *_ = model.predict(model.X[some])
+    promise = mean + beta * (np.maximum(density - 1.0, 0.0) + rho) ** -0.5
+    promising = some[np.argsort(-promise, kind="stable")[:PROMISING]]
+    return np.array(model.X[list(dict.fromkeys([*order[:INCUMBENTS].tolist(), *promising.tolist()]))])
+
+
 def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggestion | None:
     """The initial design by trial number; density exploration as long as nothing has a value; then None."""
     n = min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
@@ -240,7 +257,7 @@ def _check(policy: BOKE | DensityExploration | KRUCB) -> None:
     for name, least in (("n_acq", 4), ("n_init", 0)):
         value = getattr(policy, name, None)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise ValueError(f"The '{name}' parameter of {owner} must be an integer of at least {least}. Got {value!r}.")
+            raise ValueError(f"The '{name}' parameter of {owner} must be an integer, at least {least}. Got {value!r}.")
     for name, known in (("init", tuple(DESIGNS)), ("y_scale", SCALES)):
         value = getattr(policy, name, None)
         if value is not None and value not in known:

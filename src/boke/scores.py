@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import ndtri
 
@@ -16,9 +18,12 @@ def scaled(y: Array, how: str) -> Array:
         return normal_scores(y)
     if how == "none":
         return y
-    y = y / max(float(np.abs(y).max(initial=0.0)), 1e-300)  # values near 1e308 must not overflow in the variance
-    spread = float(y.std())
-    return (y - y.mean()) / spread if spread > 0 else np.zeros_like(y)
+    if len(y) == 0 or y.min() == y.max():
+        return np.zeros_like(y)
+    # first to [0, 1]: neither values near 1e308 nor a signal on a large constant are safe in a variance
+    low, high = float(y.min()), float(y.max())
+    y = (y - low) / (high - low) if math.isfinite(high - low) else (0.5 * y - 0.5 * low) / (0.5 * high - 0.5 * low)
+    return np.asarray((y - y.mean()) / y.std())
 
 
 def normal_scores(y: Array) -> Array:

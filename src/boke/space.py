@@ -26,7 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-LARGEST_EXACT_INT = 2**53  # beyond it a double no longer holds every integer
+# beyond these the doubles in [0, 1] are too few to give every value of the grid its own
+LARGEST_INT = 2**50
+LARGEST_LOG_INT = 2**45
 
 
 class Parameter(Protocol):
@@ -58,10 +60,11 @@ class Float:
                 raise ValueError(f"The 'step' parameter of Float must be None when log=True. Got step={self.step}.")
             if not self.step > 0:
                 raise ValueError(f"The 'step' parameter of Float must be positive. Got step={self.step}.")
-            if not math.isfinite(self.high - self.low) or (self.high - self.low) / self.step > LARGEST_EXACT_INT:
+            spacing = math.ulp(max(abs(self.low), abs(self.high)))
+            if self.low < self.high and (self.step < 8 * spacing or math.isinf(self.high - self.low)):
                 raise ValueError(
-                    f"The 'step' parameter of Float must leave at most 2**53 values. Got step={self.step} "
-                    f"for low={self.low}, high={self.high}."
+                    f"The 'step' parameter of Float must be so wide that doubles keep its values apart. "
+                    f"Got step={self.step} for low={self.low}, high={self.high}."
                 )
 
     @property
@@ -77,7 +80,7 @@ class Float:
         if self.step is None:
             return number
         on_grid = self._grid(min(round((number - self.low) / self.step), self.cells - 1))
-        if abs(on_grid - number) > 1e-9 * self.step:  # 0.1 + 0.2 is meant to be 0.3
+        if abs(on_grid - number) > 1e-9 * self.step + 2 * math.ulp(number):  # 0.1 + 0.2 is meant to be 0.3
             raise ValueError(f"must be {self.low} plus a multiple of {self.step}. Got {number!r}.")
         return on_grid
 
@@ -89,23 +92,29 @@ class Float:
             return np.full(native.shape, 0.5)
         if self.step is not None:
             return (np.rint((native - self.low) / self.step) + 0.5) / self.cells
-        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
-        at = np.log(native) if self.log else native
+        low, high = (math.log(self.low), math.log(self.high)) if self._logarithmic else (self.low, self.high)
+        at = np.log(native) if self._logarithmic else native
         if math.isinf(high - low):  # a range such as [-1e308, 1e308]: halve before subtracting
             low, high, at = low / 2, high / 2, at / 2
-        return np.clip((at - low) / (high - low), 0.0, 1.0)
+        inner = np.clip((at - low) / (high - low), 0.0, 1.0)
+        return np.where(native <= self.low, 0.0, np.where(native >= self.high, 1.0, inner))
 
     def decode(self, unit: Array) -> Array:
         if self.cells == 1:
             return np.full(unit.shape, self.low)
         if self.step is not None:
-            return np.array([self._grid(i) for i in _cell(unit, self.cells).ravel()]).reshape(unit.shape)
-        if self.log:
+            return np.array([self._grid(i) for i in _cell(unit, self.cells).ravel().tolist()]).reshape(unit.shape)
+        if self._logarithmic:
             inner = np.exp(math.log(self.low) * (1 - unit) + math.log(self.high) * unit)
         else:
             inner = self.low * (1 - unit) + self.high * unit
         inner = np.where(unit <= 0, self.low, np.where(unit >= 1, self.high, inner))
         return np.clip(inner, self.low, self.high)
+
+    @property
+    def _logarithmic(self) -> bool:
+        # a range of a few doubles, such as [1e10, 1e10 + 2e-6], has no length on the log axis: there it is linear
+        return self.log and math.log(self.low) < math.log(self.high)
 
     def _grid(self, index: int) -> float:
         # decimal arithmetic: the grid of Float(0, 1, step=0.1) contains 0.3, not 0.30000000000000004
@@ -133,9 +142,11 @@ class Int:
             raise ValueError(f"The 'step' parameter of Int must be at least 1. Got step={self.step}.")
         if self.log and self.step != 1:
             raise ValueError(f"The 'step' parameter of Int must be 1 when log=True. Got step={self.step}.")
-        for name in ("low", "high"):
-            if abs(getattr(self, name)) > LARGEST_EXACT_INT:
-                raise ValueError(f"The '{name}' parameter of Int must be within ±2**53. Got {getattr(self, name)}.")
+        limit = LARGEST_LOG_INT if self.log else LARGEST_INT
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if abs(bound) > limit:
+                where = f"±2**{limit.bit_length() - 1}" + " when log=True" * self.log
+                raise ValueError(f"The '{name}' parameter of Int must be within {where}. Got {name}={bound}.")
 
     @property
     def cells(self) -> int:
@@ -180,6 +191,16 @@ class Categorical:
         for i, choice in enumerate(self.choices):
             if any(_same(choice, other) for other in self.choices[:i]):
                 raise ValueError(f"The 'choices' parameter of Categorical must be distinct. Got {choice!r} twice.")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Categorical)
+            and self.cells == other.cells
+            and all(map(_same, self.choices, other.choices))  # [True, False] is not [1, 0]
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.cells)  # choices need not be hashable
 
     @property
     def cells(self) -> int:
@@ -270,7 +291,10 @@ class Space:
     @classmethod
     def from_arms(cls, points: ArrayLike) -> Space:
         """A finite decision set: the rows of ``points`` (M, d) are the only admissible points (appendix B)."""
-        arms = np.array(points, dtype=float)
+        try:
+            arms = np.array(points, dtype=float)
+        except (TypeError, ValueError):
+            arms = np.empty(0)
         if arms.ndim == 1:
             arms = arms[:, None]
         if arms.ndim != 2 or arms.size == 0 or not np.isfinite(arms).all():
@@ -300,8 +324,8 @@ class Space:
             try:
                 native[j] = parameter.to_native(values[j])
             except (TypeError, ValueError) as error:
-                text = str(error)
-                raise type(error)(f"The value of {name!r} {text if text.startswith('must') else 'is wrong: ' + text}") from None
+                text = str(error) if str(error).startswith("must") else f"is wrong: {error}"
+                raise type(error)(f"The value of {name!r} {text}") from None
         if self.arms is not None and not (self.arms == native).all(axis=1).any():
             raise ValueError(f"The point must be one of the {len(self.arms)} arms. Got {params!r}.")
         return native
@@ -313,7 +337,7 @@ class Space:
             raise ValueError(f"The points must be an (n, {self.dim}) array. Got shape {native.shape}.")
         suspect = ~np.isfinite(native)
         for j, p in enumerate(self.parameters.values()):
-            assert not isinstance(p, Categorical)
+            assert isinstance(p, Float | Int)
             with np.errstate(invalid="ignore"):
                 suspect[:, j] |= (native[:, j] < p.low) | (native[:, j] > p.high)
                 if p.cells:
@@ -357,11 +381,10 @@ class Space:
         snapped = unit.copy()
         for j, p in enumerate(self.parameters.values()):
             if not self.continuous[j]:
-                column = unit[:, j]
-                # log integers have unequal cells; the others need no detour over native values
-                snapped[:, j] = (
-                    p.encode(p.decode(column)) if isinstance(p, Int) and p.log else (_cell(column, p.cells) + 0.5) / p.cells
-                )
+                if isinstance(p, Int) and p.log:  # unequal cells; the others need no detour over native values
+                    snapped[:, j] = p.encode(p.decode(unit[:, j]))
+                else:
+                    snapped[:, j] = (_cell(unit[:, j], p.cells) + 0.5) / p.cells
         return snapped
 
     def enumerate(self, limit: int) -> Array | None:
@@ -398,7 +421,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _number(value: Any, name: str, owner: str) -> float:
-    if isinstance(value, str | bytes | bool | complex) or value is None:
+    if isinstance(value, str | bytes | bool | np.bool_ | complex | np.complexfloating) or value is None:
         raise TypeError(f"The '{name}' parameter of {owner} must be a real number. Got {value!r}.")
     try:
         number = float(value)
@@ -412,8 +435,11 @@ def _number(value: Any, name: str, owner: str) -> float:
 def _integer(value: Any, name: str, owner: str) -> int:
     if isinstance(value, bool):
         raise TypeError(f"The '{name}' parameter of {owner} must be an integer. Got {value!r}.")
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return int(value)
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            raise ValueError(f"The '{name}' parameter of {owner} must be finite. Got {value}.")
+        if float(value).is_integer():
+            return int(value)
     try:
         return operator.index(value)
     except TypeError:

@@ -21,7 +21,7 @@ import numpy as np
 from boke import acquisition, bandwidth, policies
 from boke.history import State
 from boke.policies import Policy
-from boke.space import Array, Categorical, Float, Int, Parameter, Space
+from boke.space import Array, Categorical, Float, Int, Space
 
 if TYPE_CHECKING:
     from boke.optimizer import Optimizer

@@ -10,23 +10,28 @@ k = Ψ(numeric columns) · Π over categorical columns of (1 if equal, else Ψ(p
 Exactness. Distances are sums of squared differences, never the expanded |a|² + |b|² - 2ab, and all reductions are
 NumPy's own loops, never BLAS: the result does not depend on a thread count. For the gaussian the smallest exponent
 of each row is taken out before the exponential, so m tends to the nearest-neighbour mean, ties averaged, where W
-underflows (proposition 'degenerate KR'). For a compact kernel, W = 0 gives the mean of y (section 4.1).
+underflows (proposition 'degenerate KR'); copies of a point tie exactly, different points as far as the rounding of
+x / ℓ allows. For a compact kernel, W = 0 gives the mean of y (section 4.1).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from boke.kernels import Gaussian, Kernel
 from boke.space import Array, Mask
 
+Rows = NDArray[np.int_]
+
 MISMATCH = 0.5  # distance between two categories: that between the two cells of a two-valued integer
 CHUNK = 1 << 17  # pairs held in memory at once: 1 MiB, the size of a core's cache
 LOWEST = -700.0  # exp of anything lower is denormal or 0: ten times slower and without effect on any sum
+LARGEST = 1e290  # values, times their weights, beyond it are scaled down, so that sums of them do not overflow
 
 
 class Points(NamedTuple):
@@ -35,8 +40,8 @@ class Points(NamedTuple):
     numeric: Array
     codes: Array
 
-    def __getitem__(self, rows):  # type: ignore[no-untyped-def, override]
-        return Points(self.numeric[rows], self.codes[rows])
+    def rows(self, which: slice) -> Points:
+        return Points(self.numeric[which], self.codes[which])
 
 
 @dataclass(frozen=True)
@@ -84,20 +89,24 @@ def kernel_sums(
     With ``leave_one_out`` query i is observation i (the first n of t) and skips itself.
     """
     n, t = len(Q.numeric), len(Z.numeric)
-    if t - leave_one_out <= 0:
+    if n == 0 or t - leave_one_out <= 0:
         return _no_data(n, Q.numeric.shape[1], gradient)
+    largest = float(np.abs(y).max())
+    if largest * max(1.0, 1.0 if w is None else float(w.sum())) > LARGEST:
+        small = kernel_sums(kernel, Q, Z, y / largest, w, penalty, gradient=gradient, leave_one_out=leave_one_out)
+        return _times(small, largest)
     rows = max(1, CHUNK // t)
     parts = []
     with np.errstate(under="ignore"):
         for first in range(0, n, rows):
-            q = Q[first : first + rows]
+            q = Q.rows(slice(first, first + rows))
             own = np.arange(first, first + len(q.numeric)) if leave_one_out else None
             parts.append(_sums(kernel, q, Z, y, w, penalty, gradient, own))
     return parts[0] if len(parts) == 1 else _stack(parts)
 
 
 def kernel_values(
-    kernel: Kernel, Q: Points, Z: Points, w: Array | None, penalty: Array | None, own: Array | None = None
+    kernel: Kernel, Q: Points, Z: Points, w: Array | None, penalty: Array | None, own: Rows | None = None
 ) -> tuple[Array, Array, Array | None]:
     """Weighted kernel values K (n, t) up to a factor for each row: k = K · exp(-shift / 2).
 
@@ -113,8 +122,10 @@ def kernel_values(
         shift = s.min(axis=1)
         s -= shift[:, None]
         s *= -0.5
-        np.maximum(s, LOWEST, out=s)
+        np.clip(s, LOWEST, 0.0, out=s)
         K = np.exp(s, out=s)
+        if own is not None:
+            K[np.arange(len(own)), own] = 0.0
         if w is not None:
             K *= w
         return K, shift, None
@@ -132,35 +143,40 @@ def _sums(
     w: Array | None,
     penalty: Array | None,
     gradient: bool,
-    own: Array | None,
+    own: Rows | None,
 ) -> Sums:
     K, shift, G = kernel_values(kernel, Q, Z, w, penalty, own)
     W = K.sum(axis=1)
     S = np.einsum("nt,t->n", K, y)
-    empty = W <= 0.0  # compact kernels only: the nearest point of a gaussian row has K = w
-    mean = S / np.where(empty, 1.0, W)
-    log_W = np.log(np.where(empty, 1.0, W)) - 0.5 * shift
-    if empty.any():
+    empty = W <= 0.0 if W.min() <= 0.0 else None  # compact kernels only: the nearest point of a gaussian row has K = w
+    some = W if empty is None else np.where(empty, 1.0, W)
+    mean = S / some
+    log_W = np.log(some) - 0.5 * shift
+    if empty is not None:
         mean[empty] = _plain_mean(y, w, own)[empty] if own is not None else _plain_mean(y, w, None)
         log_W[empty] = -np.inf
     shrink = np.exp(-0.5 * shift)
     if not gradient:
         return Sums(W * shrink, S * shrink, mean, log_W)
     G = -K if G is None else G
-    live = np.where(empty, np.inf, W)[:, None]
     dW = Q.numeric * G.sum(axis=1)[:, None] - np.einsum("nt,tp->np", G, Z.numeric)
     G = G * (y - mean[:, None])  # ∇m = Σ (dk/dz) (y_i - m) / W
-    dmean = (Q.numeric * G.sum(axis=1)[:, None] - np.einsum("nt,tp->np", G, Z.numeric)) / live
-    return Sums(W * shrink, S * shrink, mean, log_W, dW * shrink[:, None], dmean, dW / live)
+    dmean = (Q.numeric * G.sum(axis=1)[:, None] - np.einsum("nt,tp->np", G, Z.numeric)) / some[:, None]
+    return Sums(W * shrink, S * shrink, mean, log_W, dW * shrink[:, None], dmean, dW / some[:, None])
 
 
-def _plain_mean(y: Array, w: Array | None, own: Array | None) -> Array:
+def _plain_mean(y: Array, w: Array | None, own: Rows | None) -> Array:
     """Mean of y, or of all others for each row of ``own``."""
     w = np.ones_like(y) if w is None else w
-    total, weight = (w * y).sum(), w.sum()
     if own is None:
-        return np.asarray(total / weight)
-    return (total - w[own] * y[own]) / (weight - w[own])
+        return np.asarray((w * y).sum() / w.sum())
+    return np.asarray((_others(w * y) / _others(w))[own])
+
+
+def _others(v: Array) -> Array:
+    """For each entry the sum of all others, without subtracting."""
+    before, after = np.cumsum(v[:-1]), np.cumsum(v[:0:-1])[::-1]
+    return np.asarray(np.append(0.0, before) + np.append(after, 0.0))
 
 
 def _no_data(n: int, p: int, gradient: bool) -> Sums:
@@ -168,8 +184,15 @@ def _no_data(n: int, p: int, gradient: bool) -> Sums:
     return Sums(zero, zero, zero, np.full(n, -np.inf), slope, slope, slope)
 
 
+def _times(sums: Sums, factor: float) -> Sums:
+    """The sums for values that are ``factor`` times as large."""
+    with np.errstate(over="ignore"):  # S, unlike the mean, may be beyond the largest double
+        slope = None if sums.dmean is None else factor * sums.dmean
+        return replace(sums, S=factor * sums.S, mean=factor * sums.mean, dmean=slope)
+
+
 def _stack(parts: list[Sums]) -> Sums:
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in ("W", "S", "mean", "log_W", "dW", "dmean", "dlog_W"):
         values = [getattr(part, name) for part in parts]
         columns[name] = None if values[0] is None else np.concatenate(values)

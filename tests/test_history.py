@@ -1,0 +1,291 @@
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boke.history import Data, History, State, as_value, row_keys
+from boke.space import Categorical, Float, Int, Space
+
+FLOATS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
+
+
+# row keys
+
+
+@settings(deadline=None, max_examples=200)
+@given(a=st.tuples(FLOATS, FLOATS, FLOATS), b=st.tuples(FLOATS, FLOATS, FLOATS))
+def test_keys_are_equal_for_equal_rows_only(a, b):
+    first, second = row_keys(np.array([a, b]))
+    assert (first == second) == (a == b)
+
+
+def test_keys_of_a_large_grid_are_distinct():
+    for cells, d in ((2, 18), (4, 9), (60, 3)):
+        middles = (np.arange(cells) + 0.5) / cells
+        X = np.stack(np.meshgrid(*[middles] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        assert len(np.unique(row_keys(X))) == len(X)
+
+
+def test_a_key_belongs_to_its_row_wherever_it_stands():
+    X = np.random.default_rng(0).random((50, 3))
+    order = np.random.default_rng(1).permutation(50)
+    np.testing.assert_array_equal(row_keys(X[order]), row_keys(X)[order])
+    np.testing.assert_array_equal(row_keys(np.asfortranarray(X)), row_keys(X))
+    np.testing.assert_array_equal(row_keys(X[7:8]), row_keys(X)[7:8])
+
+
+def test_keys_see_the_order_of_columns_and_the_last_bit():
+    row = np.array([[0.25, 0.75, 0.5]])
+    others = [row[:, list(p)] for p in itertools.permutations(range(3))]
+    others += [np.where(np.arange(3) == j, np.nextafter(row, 1), row) for j in range(3)]
+    assert len({int(row_keys(r)[0]) for r in others}) == 9
+
+
+def test_minus_zero_is_zero():
+    assert row_keys(np.array([[0.0, 1.0]])) == row_keys(np.array([[-0.0, 1.0]]))
+
+
+def test_no_rows_have_no_keys():
+    assert row_keys(np.empty((0, 4))).shape == (0,)
+
+
+# values
+
+
+class Weird:
+    def __float__(self):
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (1, 1.0),
+        (-2.5, -2.5),
+        (True, 1.0),
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3.0),
+        (np.bool_(False), 0.0),
+        (np.longdouble(2), 2.0),
+        (np.array(1.0), 1.0),
+        (np.array([1.5]), 1.5),
+        (np.array([[2]]), 2.0),
+        (Decimal("1.25"), 1.25),
+        (Fraction(1, 4), 0.25),
+        (math.inf, math.inf),
+        (-math.inf, -math.inf),
+        (1e308, 1e308),
+        (5e-324, 5e-324),
+        (None, None),
+        (math.nan, None),
+        (np.nan, None),
+        (np.array(np.nan), None),
+        (Decimal("nan"), None),
+    ],
+)
+def test_values_that_are_read(value, read):
+    got = as_value(value)
+    assert got == read
+    assert got is None or type(got) is float
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("1.5", b"1", "", np.str_("1.5"), np.array("1.5")),
+        *(1j, np.complex64(1), np.array(1j), 10**400, Decimal("sNaN")),
+        *([1.0], (1.0,), [], {}, {"loss": 1.0}, np.array([1.0, 2.0]), np.empty(0)),
+        *(object(), Weird(), float, math.sin),
+    ],
+)
+def test_values_that_are_refused(value):
+    with pytest.raises(TypeError, match=r"The 'value' parameter must be a real number or None. Got"):
+        as_value(value)
+
+
+# the columns
+
+
+def space():
+    return Space({"a": Float(0, 10), "n": Int(0, 9), "c": Categorical(["x", None])})
+
+
+def natives(seed, n):
+    return space().decode(np.random.default_rng(seed).random((n, 3)))
+
+
+def test_a_trial_shows_what_was_stored():
+    history = History(space())
+    first = history.append(np.array([[2.5, 3, 1]]), asked=True)
+    trial = history[first]
+    assert (trial.number, trial.params, trial.state) == (0, {"a": 2.5, "n": 3, "c": None}, State.PENDING)
+    assert trial.value is None
+    np.testing.assert_array_equal(trial.x, [0.25, 0.35, 0.75])
+    with pytest.raises(ValueError, match="read-only"):
+        trial.x[0] = 0
+    history.finish(0, np.array([7.0]))
+    assert (history[0].state, history[0].value) == (State.COMPLETE, 7.0)
+    assert trial.state is State.PENDING
+
+
+def test_nan_is_a_failure_with_its_reason():
+    history = History(space())
+    history.append(natives(0, 2), asked=True)
+    history.finish(0, np.array([np.nan]), "diverged")
+    history.finish(1, np.array([np.inf]))
+    assert (history[0].state, history[0].value, history[0].reason) == (State.FAILED, None, "diverged")
+    assert (history[1].state, history[1].value, history[1].reason) == (State.COMPLETE, math.inf, None)
+    np.testing.assert_array_equal(history.values, [np.nan, np.inf])
+
+
+def test_columns_grow_and_keep_everything():
+    history, rows = History(space()), natives(0, 500)
+    for start, stop in itertools.pairwise([0, 1, 2, 15, 16, 17, 18, 200, 500]):
+        assert history.append(rows[start:stop], asked=False) == start
+        history.finish(start, np.arange(float(start), stop))
+    assert len(history) == 500
+    np.testing.assert_array_equal(history.native, rows)
+    np.testing.assert_array_equal(history.x, space().encode(rows))
+    np.testing.assert_array_equal(history.values, np.arange(500.0))
+    assert [t.number for t in history] == list(range(500))
+    assert history.arrivals == 500
+
+
+def test_numbers_count_like_a_list():
+    history = History(space())
+    history.append(natives(0, 3), asked=False)
+    assert history[-1].number == 2
+    with pytest.raises(IndexError):
+        history[3]
+    with pytest.raises(IndexError):
+        history[-4]
+
+
+def test_removed_trials_keep_their_number_and_leave_the_data():
+    history = History(space())
+    history.append(natives(0, 3), asked=False)
+    history.finish(0, np.array([1.0, 2.0, 3.0]))
+    history.remove(1)
+    assert history[1].state is State.REMOVED
+    assert history[1].value is None
+    assert sorted(history.data(1.0).y) == [1.0, 3.0]
+    assert len(history) == 3
+
+
+def test_restored_columns_are_the_same_history():
+    history = played(5)[0]
+    copy = History(history.space)
+    reasons = {i: r for i in range(len(history)) if (r := history.reason(i)) is not None}
+    copy.restore(
+        history.native.copy(),
+        history.values,
+        history.states.copy(),
+        history.told_at.copy(),
+        history.asked_at.copy(),
+        reasons,
+    )
+    assert copy.arrivals == history.arrivals
+    assert [(t.number, t.params, t.state, t.value, t.reason) for t in copy] == [
+        (t.number, t.params, t.state, t.value, t.reason) for t in history
+    ]
+    same_data(copy.data(1.0), history.data(1.0))
+
+
+# the model's view
+
+
+def same_data(a: Data, b: Data):
+    for name in ("X", "y", "silent", "numbers"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def told(rows, values):
+    history = History(space())
+    for row, value in zip(rows, values, strict=True):
+        number = history.append(row[None], asked=False)
+        if value is not None:
+            history.finish(number, np.array([value]))
+    return history.data(-1.0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    values=st.lists(st.floats(allow_nan=True) | st.none(), min_size=1, max_size=30),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_order_of_data_depends_on_the_content_only(values, seed):
+    rows = natives(seed, len(values))
+    order = np.random.default_rng(seed).permutation(len(values))
+    a, b = told(rows, values), told(rows[order], [values[i] for i in order])
+    np.testing.assert_array_equal(a.X, b.X)
+    np.testing.assert_array_equal(a.y, b.y)
+    np.testing.assert_array_equal(a.silent, b.silent)
+
+
+def test_data_has_values_silent_points_and_numbers():
+    history, rows = History(space()), natives(0, 6)
+    history.append(rows, asked=True)
+    history.finish(0, np.array([1.0, np.nan, 3.0, -np.inf]))
+    data, x = history.data(-1.0), space().encode(rows)
+    assert data.X.shape == (3, 3)
+    np.testing.assert_array_equal(data.X, x[data.numbers])
+    by_number = dict(zip(data.numbers.tolist(), data.y.tolist(), strict=True))
+    assert by_number == {0: -1.0, 2: -3.0, 3: -1.0}  # minus infinity, minimized, is the best finite value
+    assert {tuple(r) for r in data.silent} == {tuple(r) for r in x[[1, 4, 5]]}
+    assert data.points.shape == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "finite"),
+    [
+        ([1.0, math.inf, -math.inf, 3.0], [1.0, 3.0, 1.0, 3.0]),
+        ([math.inf, -math.inf], [1.0, -1.0]),
+        ([math.inf, math.inf], [1.0, 1.0]),
+        ([1e308, -1e308], [1e308, -1e308]),
+    ],
+)
+def test_infinite_values_become_finite(values, finite):
+    history = History(space())
+    history.append(natives(0, len(values)), asked=False)
+    history.finish(0, np.array(values))
+    data = history.data(1.0)
+    assert data.y[np.argsort(data.numbers)].tolist() == finite
+
+
+def test_an_empty_history_has_empty_data():
+    data = History(space()).data(1.0)
+    assert data.X.shape == data.silent.shape == data.points.shape == (0, 3)
+    assert data.y.shape == data.numbers.shape == (0,)
+
+
+def played(seed, steps=120):
+    """A history of asked, told, failed, unasked and pending trials, and what was known at each ask."""
+    rng = np.random.default_rng(seed)
+    history, seen, pending = History(space()), {}, []
+    for row in natives(seed, steps):
+        choice = rng.random()
+        if choice < 0.4:
+            seen[len(history)] = history.data(1.0)
+            pending.append(history.append(row[None], asked=True))
+        elif choice < 0.5:
+            pending.append(history.append(row[None], asked=False))  # registered: being evaluated elsewhere
+        elif choice < 0.6:
+            history.finish(history.append(row[None], asked=False), rng.normal(size=1))
+        elif pending:
+            number = pending.pop(rng.integers(len(pending)))
+            value = rng.choice([rng.normal(), np.nan, np.inf], p=[0.7, 0.2, 0.1])
+            history.finish(number, np.array([value]), None if np.isfinite(value) else "why not")
+    return history, seen
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_before_shows_what_was_known_when_a_trial_was_asked(seed):
+    history, seen = played(seed)
+    assert len(seen) > 20
+    for number, data in seen.items():
+        same_data(history.data(1.0, before=number), data)
