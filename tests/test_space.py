@@ -155,11 +155,8 @@ def test_log_floats_keep_their_ends_and_stay_inside(ends, unit):
 
 
 def test_log_floats_keep_their_ends_where_two_logarithms_disagree():
-    values = np.exp(np.random.default_rng(0).uniform(-700, 700, 200_000))
-    rounded_otherwise = values[np.log(values) != [math.log(v) for v in values]]  # three here, by chance
-    for end in rounded_otherwise:
-        for parameter in (Float(end, 1.5 * end, log=True), Float(end / 1.5, end, log=True)):
-            assert round_trip(parameter, column(end)) == end
+    low = 1.9534393914250943  # NumPy and the C library round its logarithm differently on x86-64
+    assert round_trip(Float(low, 1.5 * low, log=True), column(low)) == low
 
 
 @pytest.mark.parametrize("ends", EXTREME)
