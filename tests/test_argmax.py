@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
-from boke.argmax import argmax, around, polish, sobol
+from boke.argmax import argmax, around, polish
 from boke.bandwidth import Silverman
 from boke.history import Data
 from boke.model import KernelModel
@@ -135,16 +135,6 @@ def test_neighbours_only_gives_the_same_choice_as_all_observations(monkeypatch):
             )
         )
     np.testing.assert_allclose(points[0], points[1], atol=1e-9)
-
-
-def test_sobol_is_shifted_freshly_and_fills_the_cube():
-    rng = np.random.default_rng(0)
-    A, B = sobol(256, 3, rng), sobol(256, 3, rng)
-    assert not np.array_equal(A, B)
-    for points in (A, B):
-        assert points.min() > 0.0 and points.max() < 1.0
-        counts = np.histogramdd(points, bins=(4, 4, 4), range=[(0, 1)] * 3)[0]
-        assert counts.min() == counts.max() == 4  # 256 points of a digital net, 4 in each of 64 boxes
 
 
 def test_neighbours_reach_other_cells_and_other_categories():

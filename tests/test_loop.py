@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 import boke
-from boke.policies import BOKE, BOKEPlus
+from boke.policies import BOKEPlus
 
 SQUARE = [(0.0, 1.0), (0.0, 1.0)]
 QUICK = BOKEPlus(n_acq=64)
@@ -34,11 +34,6 @@ def fragile(x):
 def deadly(x):
     if x[0] > 0.8:
         os.kill(os.getpid(), signal.SIGKILL)
-    return bowl(x)
-
-
-def slow_bowl(x):
-    time.sleep(0.02)
     return bowl(x)
 
 
@@ -93,10 +88,16 @@ def test_workers(workers):
 
 
 def test_asynchronous_workers_are_kept_busy():
-    start = time.perf_counter()
+    meeting, calls = threading.Barrier(8, timeout=60), iter(range(1000))
+
+    def together(x):
+        if next(calls) < 16:
+            meeting.wait()  # breaks, and the trial fails, unless eight are under way at once
+        return bowl(x)
+
     with ThreadPoolExecutor(8) as pool:
-        boke.minimize(slow_bowl, SQUARE, n_trials=64, rng=0, policy=BOKE(n_init=64), workers=pool)
-    assert time.perf_counter() - start < 64 * 0.02  # less than one after the other
+        result = boke.minimize(together, SQUARE, n_trials=20, rng=0, policy=QUICK, workers=pool)
+    assert np.isfinite(result.func_vals).all()
 
 
 def test_a_worker_that_dies_costs_a_few_trials_only():
@@ -205,28 +206,36 @@ def test_keyboard_interrupt_returns_what_is_known():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_real_ctrl_c_ends_quickly_with_the_result(tmp_path, workers):
+def test_a_real_ctrl_c_ends_with_the_result(tmp_path, workers):
     script = tmp_path / "job.py"
     script.write_text(
         textwrap.dedent(
             f"""
-            import time, boke
+            import signal, time, boke
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def slow(x):
                 time.sleep(0.05)
                 return x[0]
+            def tick(intermediate_result):
+                print("tick", flush=True)
             if __name__ == "__main__":
-                print("started", flush=True)
-                r = boke.minimize(slow, [(0, 1)] * 2, n_trials=100000, rng=0, workers={workers})
+                r = boke.minimize(slow, [(0, 1)] * 2, n_trials=100000, rng=0, workers={workers}, callback=tick)
                 print(r.status, r.nfev > 0, r.fun == min(r.func_vals), flush=True)
             """
         )
     )
-    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "started\n"
-    time.sleep(2.5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert out == "2 True True\n", err
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for _ in range(5):
+                assert process.stdout.readline() == "tick\n"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert out.splitlines()[-1] == "2 True True", err
     assert process.returncode == 0 and "Traceback" not in err
 
 

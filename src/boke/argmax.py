@@ -5,16 +5,15 @@ It knows the function only by its values and slopes. Everything is batched: no l
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from scipy.stats import qmc
 
 from boke.history import row_keys
+from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
 
 Keys = NDArray[np.uint64]
@@ -29,18 +28,6 @@ class Function(Protocol):
     def __call__(self, X: Array) -> Array: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Function: ...
-
-
-@lru_cache(maxsize=32)
-def _sobol(n: int, d: int) -> NDArray[np.uint32]:
-    points = qmc.Sobol(d, scramble=True, rng=0, bits=32).random_base2(max(n - 1, 1).bit_length())[:n]
-    return np.asarray(points * 2.0**32).astype(np.uint32)
-
-
-def sobol(n: int, d: int, rng: Generator) -> Array:
-    """n scrambled Sobol points (n, d): one matrix-scrambled set for all, a fresh digital shift for each call."""
-    shift = rng.integers(0, 2**32, size=d, dtype=np.uint32)
-    return np.asarray(((_sobol(n, d) ^ shift) + 0.5) / 2.0**32)
 
 
 def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator) -> Array:

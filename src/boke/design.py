@@ -10,10 +10,10 @@ from scipy.stats import qmc
 
 from boke.acquisition import Sparsity
 from boke.argmax import argmax
-from boke.argmax import sobol as sobol_points
 from boke.fill import fill_distance
 from boke.kernels import Kernel, get_kernel
 from boke.model import KernelModel
+from boke.quasirandom import sobol as sobol_points
 from boke.space import Array, Float, Space
 from boke.sums import scale, squared_distances
 

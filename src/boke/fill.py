@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import KDTree, Voronoi
-from scipy.stats import qmc
 
+from boke.quasirandom import sobol
 from boke.space import Array
 
 
@@ -32,7 +32,7 @@ def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
     tree = KDTree(X)
     if d == 2:
         return float(tree.query(_square_vertices(X))[0].max())
-    probes = qmc.Sobol(d, rng=0).random(n_probes)
+    probes = sobol(n_probes, d, np.random.default_rng(0))
     if d <= 10:
         probes = np.vstack([probes, np.array(list(product((0.0, 1.0), repeat=d)))])
     return _search(tree, probes)

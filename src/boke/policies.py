@@ -20,12 +20,13 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
-from boke.argmax import argmax, sobol
+from boke.argmax import argmax
 from boke.bandwidth import Bandwidth, Silverman
 from boke.design import DESIGNS
 from boke.history import Data
 from boke.kernels import Kernel, get_kernel
 from boke.model import KernelModel
+from boke.quasirandom import sobol
 from boke.scores import SCALES, scaled
 from boke.space import Array, Space
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from boke.acquisition import UpperConfidenceBound
-from boke.argmax import STARTS, polish, sobol
+from boke.argmax import STARTS, polish
 from boke.fill import fill_distance
 from boke.history import Data, row_keys
 from boke.kernels import Kernel, get_kernel
 from boke.model import KernelModel
+from boke.quasirandom import sobol
 from boke.scores import SCALES, scaled
 from boke.space import Array, Space
 from boke.sums import MISMATCH

@@ -1,0 +1,34 @@
+"""Sobol points: a net, freshly shifted, and Ctrl-C is put off rather than lost while they are made."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from boke.quasirandom import _no_interrupts, sobol
+
+
+def test_sobol_is_shifted_freshly_and_fills_the_cube():
+    rng = np.random.default_rng(0)
+    A, B = sobol(256, 3, rng), sobol(256, 3, rng)
+    assert not np.array_equal(A, B)
+    for points in (A, B):
+        assert points.min() > 0.0 and points.max() < 1.0
+        counts = np.histogramdd(points, bins=(4, 4, 4), range=[(0, 1)] * 3)[0]
+        assert counts.min() == counts.max() == 4  # 256 points of a digital net, 4 in each of 64 boxes
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
+def test_an_interrupt_is_put_off_not_lost():
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    reached = False
+    try:
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            with _no_interrupts():
+                os.kill(os.getpid(), signal.SIGINT)
+                reached = True
+            signal.pthread_sigmask(signal.SIG_BLOCK, [])  # a place for the pending signal to arrive
+    finally:
+        signal.signal(signal.SIGINT, old)
+    assert reached
