@@ -179,20 +179,29 @@ def _asynchronous(
     """Keep every worker busy: as soon as one result is in, the next point is asked for."""
     executor = make()
     owned, width = count is not None, count or getattr(executor, "_max_workers", None) or MAP_BATCH
-    running: dict[Future[Any], Trial] = {}
+    running: dict[Future[Any], tuple[Trial, Executor]] = {}
     try:
         while True:
             while len(running) < width and (trial := next(trials, None)) is not None:
-                running[executor.submit(fun, _point(optimizer, trial))] = trial
+                try:
+                    future = executor.submit(fun, _point(optimizer, trial))
+                except BrokenExecutor:
+                    if not owned:
+                        raise
+                    _abandon(executor)  # a worker died a moment ago
+                    executor = make()
+                    future = executor.submit(fun, _point(optimizer, trial))
+                running[future] = trial, executor
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda f: running[f].number):
+            for future in sorted(done, key=lambda f: running[f][0].number):
+                trial, pool = running.pop(future)
                 error = future.exception()
-                if isinstance(error, BrokenExecutor) and owned:  # a worker died: its siblings' work is lost too
+                if isinstance(error, BrokenExecutor) and owned and pool is executor:  # its siblings' work is lost too
                     _abandon(executor)
                     executor = make()
-                yield running.pop(future), future.result() if error is None else error
+                yield trial, future.result() if error is None else error
     finally:
         if owned:
             _abandon(executor)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from types import FrameType
 
 import numpy as np
 from numpy.random import Generator
@@ -31,11 +33,15 @@ def _sobol(n: int, d: int) -> NDArray[np.uint32]:
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
     """Put Ctrl-C off: SciPy's reader of the direction numbers swallows a KeyboardInterrupt and goes on without them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # only the main thread is ever interrupted
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    caught: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if caught:
+            handler(*caught[0])
