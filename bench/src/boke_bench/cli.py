@@ -1,0 +1,116 @@
+"""The command ``boke-bench``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from boke_bench import commands
+from boke_bench.experiment import ExperimentError, Scale
+from boke_bench.store import StoreError, to_scale
+
+STORE = "boke-bench.sqlite"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0 fine, 1 some runs failed, 2 it could not be done, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except (ExperimentError, StoreError, OSError) as error:
+        print(f"boke-bench: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("boke-bench: stopped; finished runs are kept, and the same command goes on.", file=sys.stderr)
+        return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="boke-bench", description="Measure boke against other optimizers.")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, function: Callable[[argparse.Namespace], int], names: str = "") -> argparse.ArgumentParser:
+        sub = subparsers.add_parser(name, help=function.__doc__, description=function.__doc__)
+        sub.set_defaults(command=function)
+        if names:
+            sub.add_argument("names", metavar="NAME", nargs=names, help="experiment, 'paper' for all, or a TOML file")
+        sub.add_argument(
+            "--store",
+            default=os.environ.get("BOKE_BENCH_STORE", STORE),
+            help=f"results, $BOKE_BENCH_STORE or {STORE}; may be compressed (.xz) where it is only read",
+        )
+        return sub
+
+    def scaled(sub: argparse.ArgumentParser, default: Scale | None = None) -> None:
+        text = "share of seeds and evaluations, or 'full': the paper's numbers"
+        sub.add_argument("--scale", type=_scale, metavar="X", default=default, help=text)
+
+    sub = command("run", commands.run, "+")
+    scaled(sub, 1.0)
+    sub.add_argument("--jobs", type=_positive, default=1, metavar="N", help="processes, each with one thread")
+    sub.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only these optimizers")
+    sub.add_argument("--extras", action="store_true", help="also optimizers that the paper does not compare with")
+    sub.add_argument("--retry", action="store_true", help="do failed runs again")
+    sub.add_argument("--redo", action="store_true", help="forget these runs, finished or not, and do them again")
+    sub.add_argument("--time-limit", type=_seconds, metavar="S", help="a run that takes longer has failed")
+
+    scaled(command("list", commands.listing), 1.0)
+    command("failures", commands.failures)
+
+    sub = command("report", commands.report, "*")
+    scaled(sub)
+    sub.add_argument("--output", default="report.html", metavar="FILE")
+    sub.add_argument("--title", default="boke-bench report")
+
+    sub = command("figure", commands.figure, "*")
+    scaled(sub)
+    sub.add_argument("--output", default="figures", metavar="FOLDER")
+
+    sub = command("table", commands.table, "*")
+    scaled(sub)
+    sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
+    sub.add_argument("--output", metavar="FOLDER", help="without it tables are printed")
+
+    sub = command("export", commands.export, "*")
+    scaled(sub)
+    text = "ends in .sqlite, .sqlite.xz or .csv"
+    sub.add_argument("--output", default="boke-bench.sqlite.xz", metavar="FILE", help=text)
+    return parser
+
+
+def _scale(text: str) -> Scale:
+    try:
+        value = to_scale(text)
+    except ValueError:
+        value = 0.0
+    if isinstance(value, float) and not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number or 'full', got {text!r}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = _scale(text)
+    if isinstance(value, str):
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text!r}")
+    return value
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
