@@ -3,7 +3,7 @@ import pytest
 from oracles import NAMES
 from scipy.spatial.distance import cdist
 
-from boke import argmax
+from boke import quasirandom
 from boke.design import DESIGNS, density_exploration, fill_distance, latin_hypercube, p_greedy, sobol, uniform
 
 ALL = [uniform, latin_hypercube, sobol, density_exploration, p_greedy]
@@ -101,7 +101,7 @@ def test_p_greedy_is_the_argmax_of_the_gaussian_process_variance(ell, seed):
     rng = np.random.default_rng(seed)
     X = rng.random((1, 2))
     while len(X) < 16:
-        C = argmax.sobol(256, 2, rng)
+        C = quasirandom.sobol(256, 2, rng)
         X = np.vstack([X, C[np.argmax(naive_variance(gaussian(X, X, ell), gaussian(X, C, ell)))]])
     np.testing.assert_array_equal(p_greedy(16, 2, rng=seed, bandwidth=ell, n_acq=256), X)
 
@@ -110,7 +110,7 @@ def test_p_greedy_is_the_argmax_of_the_gaussian_process_variance(ell, seed):
 def test_p_greedy_has_no_ties_where_the_variance_is_all_ones(d):
     rng = np.random.default_rng(0)
     X = rng.random((1, d))
-    C = argmax.sobol(1024, d, rng)
+    C = quasirandom.sobol(1024, d, rng)
     assert (naive_variance(np.ones((1, 1)), gaussian(X, C, 0.1)) == 1.0).sum() > 1000  # an argmax by order alone
     farthest = C[np.argmax(cdist(X, C)[0])]  # beside one point the variance grows with the distance
     np.testing.assert_array_equal(p_greedy(2, d, rng=0)[1], farthest)

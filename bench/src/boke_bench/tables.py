@@ -127,15 +127,15 @@ def growth_table(study: Study) -> Table:
     def entry(cell: Cell, full: int) -> str:
         if cell.budget < 2 * cell.n_init + 10:
             return "–"
-        fit = analysis.growth(cell.optimizer_s, max(cell.n_init, cell.budget // 10))
+        fit = analysis.growth(cell.optimizer_s, max(cell.n_init, cell.budget // 4))
         spread = f" [{fit.low:.2f}, {fit.high:.2f}]" if np.isfinite(fit.low) else ""
-        return f"{fit.exponent:.2f}{spread}, {_digits(fit.milliseconds)} ms @{fit.last}"
+        return f"{round(fit.exponent, 2) + 0.0:.2f}{spread}, {_digits(fit.milliseconds)} ms @{fit.last}"
 
     return _by_panel(
         study,
         "Growth of the time of a step: exponent of t",
         entry,
-        "Slope of log time in log t over the last nine tenths of the run (medians in bins), its 95 % bootstrap "
+        "Slope of log time in log t over the last three quarters of the run (medians in bins), its 95 % bootstrap "
         "interval over runs, and the fitted time of the last step",
     )
 
