@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     scaled(sub, 1.0)
     sub.add_argument("--jobs", type=_positive, default=1, metavar="N", help="processes, each with one thread")
     sub.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only these optimizers")
+    sub.add_argument("--seeds", type=_positive, metavar="N", help="only the first N seeds for now; the plan stays")
     sub.add_argument("--extras", action="store_true", help="also optimizers that the paper does not compare with")
     sub.add_argument("--retry", action="store_true", help="do failed runs again")
     sub.add_argument("--redo", action="store_true", help="forget these runs, finished or not, and do them again")

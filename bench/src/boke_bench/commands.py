@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
                 jobs=options.jobs,
                 retry=options.retry,
                 redo=options.redo,
-                wanted=lambda run: run.optimizer in usable,
+                wanted=lambda run: run.optimizer in usable and (options.seeds is None or run.seed < options.seeds),
                 limit_s=options.time_limit,
             )
             failed += progress.failed

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.random import Generator
 
-from boke.argmax import sobol
+from boke.quasirandom import sobol
 from boke_bench.protocol import Array
 
 CANDIDATES = 1024  # evaluations of the acquisition function for one suggestion, the same for every method

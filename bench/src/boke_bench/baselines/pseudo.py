@@ -46,8 +46,10 @@ class PseudoBO(Screening):
         super().__init__(X0, seed, local=local)
         self.rule = Silverman(bandwidth)
         self.amplitude = self.rng.standard_normal((priors, features)) * np.sqrt(2.0 / features)
-        self.frequency = self.rng.standard_normal((self.dim, priors * features)) / prior_length
-        self.phase = self.rng.uniform(0.0, 2.0 * np.pi, priors * features)
+        # single precision: a million cosines for each suggestion take a twentieth of the time
+        self.frequency = (self.rng.standard_normal((self.dim, priors * features)) / prior_length).astype(np.float32)
+        self.phase = self.rng.uniform(0.0, 2.0 * np.pi, priors * features).astype(np.float32)
+        self._known = np.empty((0, priors))  # the prior functions at the points told
 
     def suggest(self) -> Array:
         C = self.candidates()
@@ -55,15 +57,17 @@ class PseudoBO(Screening):
         if not len(X):
             return self.rng.random(self.dim)
         y = scaled(y, "standardize")
-        P = self._prior(X)
         smoother = self._smoother(C, X)  # (n, t)
-        sigma = np.sqrt(np.mean(np.square(self._prior(C) - smoother @ P), axis=1))
+        sigma = np.sqrt(np.mean(np.square(self._prior(C) - smoother @ self._known), axis=1))
         best = float((self._smoother(X, X) @ y).max())
         return np.array(C[np.argmax(expected_improvement(smoother @ y, sigma, best))])
 
+    def learn(self, x: Array, y: float) -> None:
+        self._known = np.vstack([self._known, self._prior(x[None])])
+
     def _prior(self, X: Array) -> Array:
         """The prior functions at X (n, d): (n, B)."""
-        waves = np.cos(X @ self.frequency + self.phase).reshape(len(X), *self.amplitude.shape)
+        waves = np.cos(X.astype(np.float32) @ self.frequency + self.phase).reshape(len(X), *self.amplitude.shape)
         return np.asarray(np.einsum("nbj,bj->nb", waves, self.amplitude))
 
     def _smoother(self, Q: Array, X: Array) -> Array:

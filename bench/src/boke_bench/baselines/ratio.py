@@ -40,7 +40,10 @@ class DensityRatio(Screening):
             return self.rng.random(self.dim)
         X, label, weight = self.labelled(X, y, threshold)
         data = xgboost.DMatrix(X, label, weight=weight, nthread=1)
-        classifier = xgboost.train({**PARAMETERS, "seed": int(self.rng.integers(2**31))}, data, TREES)
+        # what xgboost.train does, without its callbacks, which take a quarter of the time
+        classifier = xgboost.Booster({**PARAMETERS, "seed": int(self.rng.integers(2**31))}, [data])
+        for i in range(TREES):
+            classifier.update(data, i)
         score = classifier.inplace_predict(C)
         return np.array(C[self.rng.choice(np.flatnonzero(score == score.max()))])
 
