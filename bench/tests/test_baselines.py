@@ -225,3 +225,11 @@ def test_cma_restarts_with_twice_the_population():
         if optimizer._strategy is not None:  # type: ignore[attr-defined]
             sizes.add(optimizer._strategy.popsize)  # type: ignore[attr-defined]
     assert {6, 12} <= sizes
+
+
+def test_quick_tpe_asks_for_the_same_points_and_leaves_optuna_alone():
+    truncnorm = pytest.importorskip("optuna.samplers._tpe._truncnorm")
+    before, X0 = truncnorm._log_ndtr, latin_hypercube(5, 2, rng=11)
+    plain, quick = (run(make_optimizer("tpe", 2, 3, X0, 40, quick=flag), 25) for flag in (False, True))
+    assert np.allclose(plain, quick, atol=1e-9)
+    assert truncnorm._log_ndtr is before
