@@ -9,7 +9,9 @@ every figure.
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +31,10 @@ class Surrogate:
     """
 
     def __init__(self, model: str, data: str) -> None:
-        from sklearn.ensemble import ExtraTreesRegressor
-
         if model not in MODELS or data not in DATA:
             raise ValueError(f"There are surrogates of {list(MODELS)} on {list(DATA)}. Got {model!r} on {data!r}.")
         X, y = read(model, data)
-        forest = ExtraTreesRegressor(TREES, random_state=0, n_jobs=1).fit(X, y)
-        self._trees = [tree.tree_ for tree in forest.estimators_]
+        self._trees = _trees(model, data)
         self.dim = X.shape[1]
         self.optimum: float | None = float(y.max())
         self.name = f"{MODELS[model]} on {DATA[data]} (surrogate)"
@@ -46,6 +45,14 @@ class Surrogate:
     def true(self, x: Array) -> float:
         row = np.asarray(x, dtype=np.float32).reshape(1, -1)  # what the trees compare with
         return float(np.mean([tree.predict(row)[0, 0] for tree in self._trees]))
+
+
+@cache  # growing them takes as long as a whole run of the cheapest optimizer
+def _trees(model: str, data: str) -> list[Any]:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    forest = ExtraTreesRegressor(TREES, random_state=0, n_jobs=1).fit(*read(model, data))
+    return [tree.tree_ for tree in forest.estimators_]
 
 
 def read(model: str, data: str) -> tuple[Array, Array]:
