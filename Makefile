@@ -11,10 +11,10 @@ CODE := src $(wildcard tests examples scripts docs/conf.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format docs figures clean
+.PHONY: help demo test test-bench lint format docs figures clean
 
 help: ## Show the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 	@echo
 	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) is where it lies."
 
@@ -23,6 +23,9 @@ demo: $(VENV)/.group-demo ## Run examples/demo.py: writes demo.png and demo.json
 
 test: $(VENV)/.group-test ## Run the tests; WORKERS=4 and PYTEST_ARGS="-k space" are understood
 	$(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
+
+test-bench: ## Lint and test the bench in an environment of its own, .venv-bench, with everything it compares with
+	$(MAKE) -C bench test
 
 lint: $(VENV)/.group-lint ## Check style, formatting, types and the direction of imports
 	$(PY) -m ruff check $(CODE)
