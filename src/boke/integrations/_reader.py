@@ -1,0 +1,189 @@
+"""Reading a study: only what is new at each trial, kept as columns in the unit cube.
+
+A ``Reader`` watches one study. It hands every finished trial, once, to its ``Table``s, one for each set of parameters
+that is modelled together. Rows are ordered by content, so sums over them don't depend on who finished first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from boke.history import row_keys
+from boke.integrations._columns import Columns
+from boke.space import Array, Mask
+
+PENDING = 100  # running trials that count, the newest ones,
+HORIZON = 1000  # among so many trial numbers: those of killed workers must not weigh on the search for ever
+
+
+class Table:
+    """The finished trials that have certain parameters, as columns."""
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution], signs: Array) -> None:
+        self.columns = Columns(distributions)
+        self.signs = signs
+        self.keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        self.X: Array = np.empty((0, self.columns.space.dim))
+        self._rest: Array = np.empty((0, len(signs) + 3))  # in one array, because every array costs an insertion
+
+    @property
+    def values(self) -> Array:
+        return self._rest[:, :-3]
+
+    @property
+    def violation(self) -> Array:
+        return self._rest[:, -3]
+
+    @property
+    def pruned(self) -> Mask:
+        return np.asarray(self._rest[:, -2] != 0.0)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        return self._rest[:, -1].astype(np.int64)
+
+    def add(self, trials: list[FrozenTrial]) -> None:
+        natives, kept = self.columns.natives([trial.params for trial in trials])
+        if not kept:
+            return
+        X = self.columns.encode(natives)
+        rest = np.array([self._row(trials[i]) for i in kept])
+        keys = row_keys(np.hstack([X, rest[:, :-1]]))
+        order = np.argsort(keys, kind="stable")
+        at = np.searchsorted(self.keys, keys[order])
+        self.keys = np.insert(self.keys, at, keys[order])
+        self.X = np.insert(self.X, at, X[order], axis=0)
+        self._rest = np.insert(self._rest, at, rest[order], axis=0)
+
+    def _row(self, trial: FrozenTrial) -> list[float]:
+        values = [
+            sign * value for sign, value in zip(self.signs.tolist(), _values(trial, len(self.signs)), strict=True)
+        ]
+        return [*values, _violation(trial), float(trial.state is TrialState.PRUNED), float(trial.number)]
+
+    def encode(self, points: list[dict[str, Any]]) -> Array:
+        """Points that have all the parameters, in the unit cube, ordered by content."""
+        natives, kept = self.columns.natives(points)
+        if not kept:
+            return self.X[:0]
+        X = self.columns.encode(natives)
+        return X[np.argsort(row_keys(X), kind="stable")]
+
+
+class Reader:
+    """What is known of a study, or of one bracket of a Hyperband pruner."""
+
+    def __init__(self, study: Study) -> None:
+        self.signs = np.array([1.0 if d is StudyDirection.MAXIMIZE else -1.0 for d in study.directions])
+        self.finished: list[FrozenTrial] = []
+        self.distributions: dict[str, BaseDistribution] = {}  # as the newest trial has them
+        self._newest: dict[str, int] = {}
+        self._name_sets: set[frozenset[str]] = set()
+        self._failed_sets: set[frozenset[str]] = set()
+        self._seen = 0
+        self._last: tuple[int, int] | None = None
+        self._open: list[int] = []  # positions of unfinished trials
+        self._running: list[FrozenTrial] = []
+        self._tables: dict[tuple[str, ...], Table] = {}
+        self._groups: list[tuple[str, ...]] | None = None
+        self._space: dict[str, BaseDistribution] | None = None
+
+    def read(self, study: Study) -> bool:
+        """Take in what is new; False when the study's past is not the one that was read before."""
+        trials = study.get_trials(deepcopy=False)
+        if self._last is not None:
+            at = self._seen - 1
+            if len(trials) <= at or (trials[at].number, trials[at]._trial_id) != self._last:
+                return False
+        candidates = [*self._open, *range(self._seen, len(trials))]
+        new = [trials[i] for i in candidates if trials[i].state.is_finished()]
+        self._open = [i for i in candidates if not trials[i].state.is_finished()]
+        self._running = [trials[i] for i in self._open if trials[i].state is TrialState.RUNNING]
+        self._seen = len(trials)
+        self._last = (trials[-1].number, trials[-1]._trial_id) if trials else None
+        for trial in new:
+            self._learn(trial)
+        self.finished.extend(new)
+        for table in self._tables.values():
+            if new:
+                table.add(new)
+        return True
+
+    def _learn(self, trial: FrozenTrial) -> None:
+        names = frozenset(trial.distributions)
+        known = self._failed_sets if trial.state is TrialState.FAIL else self._name_sets
+        if names and names not in known:
+            known.add(names)
+            self._groups = self._space = None
+        for name, distribution in trial.distributions.items():
+            if trial.number >= self._newest.get(name, -1):
+                self._newest[name] = trial.number
+                if self.distributions.get(name) != distribution:
+                    self.distributions[name] = distribution
+                    self._space = None
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """Parameters that always come together, a group each: a partition of all names seen.
+
+        Trials that failed may have stopped halfway through their parameters, so they are heard only as long as
+        there are no others.
+        """
+        if self._groups is None:
+            sets = sorted(sorted(names) for names in self._name_sets or self._failed_sets)
+            together: dict[tuple[int, ...], list[str]] = {}
+            for name in sorted({name for names in sets for name in names}):
+                together.setdefault(tuple(i for i, names in enumerate(sets) if name in names), []).append(name)
+            self._groups = [tuple(names) for names in together.values()]
+        return self._groups
+
+    def search_space(self) -> dict[str, BaseDistribution]:
+        """The distributions of all groups, where there is something to choose."""
+        if self._space is None:
+            names = sorted(name for group in self.groups for name in group)
+            self._space = {name: self.distributions[name] for name in names if not self.distributions[name].single()}
+        return dict(self._space)
+
+    def table(self, distributions: Mapping[str, BaseDistribution]) -> Table:
+        """The finished trials with these parameters, kept from call to call while the distributions stay."""
+        names = tuple(sorted(distributions))
+        table = self._tables.get(names)
+        if table is None or table.columns.distributions != dict(distributions):
+            table = self._tables[names] = Table(distributions, self.signs)
+            table.add(self.finished)
+        return table
+
+    def pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
+        """Parameters of the other running trials."""
+        others = [
+            other
+            for other in self._running
+            if other.params and other.number != trial.number and other.number > trial.number - HORIZON
+        ]
+        return [other.params for other in sorted(others, key=lambda other: -other.number)[:PENDING]]
+
+
+def _values(trial: FrozenTrial, m: int) -> list[float]:
+    nothing = [math.nan] * m
+    if trial.state is TrialState.COMPLETE:
+        return list(trial.values) if trial.values is not None and len(trial.values) == m else nothing
+    if trial.state is TrialState.PRUNED and m == 1 and trial.last_step is not None:
+        return [float(trial.intermediate_values[trial.last_step])]
+    return nothing
+
+
+def _violation(trial: FrozenTrial) -> float:
+    """Sum of the positive constraint values, as ``set_constraint`` or a ``constraints_func`` has left them."""
+    if not trial.system_attrs:
+        return 0.0
+    values = list(trial.system_attrs.get("constraints") or ())
+    values += [value for key, value in trial.system_attrs.items() if key.startswith("constraints:")]
+    return float(sum(max(float(value), 0.0) for value in values))

@@ -1,0 +1,29 @@
+"""Every script under examples/ runs, in an empty folder, and ends well."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NEEDS = {"optuna_sampler.py": ["optuna", "sklearn"]}
+
+
+@pytest.mark.parametrize("name", ["quickstart.py", *NEEDS])
+def test_example(name, tmp_path):
+    for module in NEEDS.get(name, []):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / name],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "best" in run.stdout
