@@ -13,7 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 
+from boke import design
+from boke_bench import designs
 from boke_bench.experiment import Run, canonical, key
 from boke_bench.progress import Forecast, Progress, duration
 from boke_bench.runner import ONE_THREAD, perform, run_experiment
@@ -154,6 +158,23 @@ def test_designs_are_runs_too(store, plan):
     for record in store.records(store.statuses()).values():
         assert record.y[-1] < record.y[0]
         assert len(record.y) == len(record.optimizer_s)
+
+
+@pytest.mark.parametrize("d", [1, 3, 12])
+def test_p_greedy_finds_the_points_of_the_library(d):
+    points = designs.p_greedy(50, d, np.random.default_rng(3), 0.1)
+    assert np.array_equal(points, design.p_greedy(50, d, rng=3, bandwidth=0.1))
+
+
+@pytest.mark.parametrize("d", [1, 3, 12])
+def test_sobol_exploration_goes_where_the_density_is_lowest(d):
+    X = designs.sobol_exploration(30, d, np.random.default_rng(3), 0.1, n_acq=64)
+    rng = np.random.default_rng(3)
+    assert np.array_equal(X[0], rng.random(d))
+    for t in range(1, 30):
+        C = design.sobol(64, d, rng=rng)
+        density = logsumexp(-cdist(X[:t], C, "sqeuclidean") / 0.02, axis=0)
+        assert np.array_equal(X[t], C[np.argmin(density)])
 
 
 # kill -9

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
 
 from boke import design
 from boke_bench.experiment import Spec, key
@@ -51,7 +50,7 @@ def _sequence(name: str, n: int, d: int, bandwidth: float, rng: np.random.Genera
     if name == "de-sobol":
         return sobol_exploration(n, d, rng, bandwidth)
     if name == "p-greedy":
-        return design.p_greedy(n, d, rng=rng, bandwidth=bandwidth)
+        return p_greedy(n, d, rng, bandwidth)
     if name == "p-greedy-naive":
         return naive_p_greedy(n, d, rng, bandwidth)
     raise ValueError(f"There is no design {name!r}. There are: {', '.join(NAMES)}.")
@@ -68,7 +67,34 @@ def sobol_exploration(n: int, d: int, rng: np.random.Generator, bandwidth: float
     for t in range(1, n):
         C = design.sobol(n_acq, d, rng=rng)
         logs = -cdist(X[:t], C, "sqeuclidean") / (2 * bandwidth**2)  # far away the kernel itself is 0
-        X[t] = C[np.argmin(logsumexp(logs, axis=0))]
+        largest = logs.max(axis=0)
+        kept = np.flatnonzero(largest <= largest.min() + np.log(t))  # W is between its largest term and t times that
+        rest = np.exp(logs[:, kept] - largest[kept]).sum(axis=0)  # SciPy's logsumexp takes three times as long
+        X[t] = C[kept[np.argmin(largest[kept] + np.log(rest))]]
+    return X
+
+
+def p_greedy(n: int, d: int, rng: np.random.Generator, bandwidth: float, n_acq: int = 1024) -> Array:
+    """The points of ``boke.design.p_greedy`` with the Gaussian kernel, in a fraction of the time.
+
+    What the design explains at a candidate, Σ v_j², is at least what its nearest point explains alone, k². Candidates
+    whose k² is above the least Σ v_j² of the farthest ones need not be looked at.
+    """
+    X = np.empty((n, d))
+    X[0] = rng.random(d)
+    L = np.zeros((n, n))
+    L[0, 0] = 1.0
+    for t in range(1, n):
+        C = design.sobol(n_acq, d, rng=rng)
+        s = cdist(X[:t], C, "sqeuclidean") / bandwidth**2
+        nearest = s.min(axis=0)
+        far = np.argpartition(-nearest, min(16, n_acq - 1))[:16]
+        least = _explained(L[:t, :t], s[:, far])[1].min()
+        kept = np.flatnonzero(np.exp(-nearest) <= 1.000001 * least + 1e-300)  # the margin is for rounding
+        V, explained = _explained(L[:t, :t], s[:, kept])
+        best = int(np.lexsort((-nearest[kept], explained))[0])
+        X[t], L[t, :t] = C[kept[best]], V[:, best]
+        L[t, t] = np.sqrt(max(1.0 - explained[best], 1e-10))
     return X
 
 
@@ -84,9 +110,14 @@ def naive_p_greedy(n: int, d: int, rng: np.random.Generator, bandwidth: float, n
     L[0, 0] = 1.0
     for t in range(1, n):
         C = design.sobol(n_acq, d, rng=rng)
-        cross = np.exp(-cdist(X[:t], C, "sqeuclidean") / (2 * bandwidth**2))
-        V = solve_triangular(L[:t, :t], cross, lower=True)
-        power = 1.0 - (V**2).sum(axis=0)
+        V, explained = _explained(L[:t, :t], cdist(X[:t], C, "sqeuclidean") / bandwidth**2)
+        power = 1.0 - explained
         best = int(np.argmax(power))
         X[t], L[t, :t], L[t, t] = C[best], V[:, best], np.sqrt(max(power[best], 1e-10))
     return X
+
+
+def _explained(L: Array, s: Array) -> tuple[Array, Array]:
+    """The Newton basis (t, n) at points whose squared distances, in bandwidths, are s (t, n), and its Σ v_j² (n,)."""
+    V = solve_triangular(L, np.exp(-0.5 * s), lower=True, check_finite=False)
+    return V, np.einsum("tn,tn->n", V, V)
