@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NEEDS = {"optuna_sampler.py": ["optuna", "sklearn"]}
+NEEDS = {"optuna_sampler.py": ["optuna", "sklearn"], "sklearn_search.py": ["sklearn"]}
 
 
 @pytest.mark.parametrize("name", ["quickstart.py", *NEEDS])
