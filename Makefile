@@ -63,6 +63,6 @@ $(VENV)/.ready:
 	@$(PY) -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@touch $@
 
-$(VENV)/.group-%: pyproject.toml | $(VENV)/.ready
+$(VENV)/.group-%: pyproject.toml CMakeLists.txt $(wildcard src/boke/_sums/*) | $(VENV)/.ready
 	$(PY) -m pip install -q --disable-pip-version-check -e . --group $*
 	@touch $@

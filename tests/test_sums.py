@@ -1,5 +1,4 @@
 import tracemalloc
-from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -71,7 +70,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch, name, chunk):
     problem = Problem(1, 3, categories=1, weighted=True, t=50, n=40)
     whole = problem.sums(name, gradient=True)
     monkeypatch.setattr(sums, "CHUNK", chunk)
-    for a, b in zip(astuple(whole), astuple(problem.sums(name, gradient=True)), strict=True):
+    for a, b in zip(tuple(whole), tuple(problem.sums(name, gradient=True)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

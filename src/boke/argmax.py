@@ -19,6 +19,7 @@ from boke.space import Array, Mask, Space
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int_]
 
+INCUMBENTS = 5  # centers whose close neighbourhood is screened
 STARTS = 16  # points that are polished
 LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
 LOCAL_PAYS = 1000  # below this many observations looking at neighbours only costs more than it saves
@@ -38,19 +39,18 @@ def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Ge
     """
     n, d = len(reach), centers.shape[1]
     start = centers[rng.integers(len(centers), size=n)]
-    U = rng.random((n, d))
-    few = 2.0 / d > U
+    step = rng.standard_normal((n, d))
+    few = np.broadcast_to(~space.categorical, (n, d)).copy()
+    few[1::2] = rng.random((n // 2, d)) < 2.0 / d
     few[np.arange(n), rng.integers(d, size=n)] = True
-    few[::2] |= ~space.categorical
-    step = rng.standard_normal((n, d)) * few
-    step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None]
-    step *= bandwidth
+    step *= few
+    step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None] * bandwidth
     if not space.continuous.all():
         cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
         step = np.where(np.abs(step) < cells, np.sign(step) * cells, step)
         start = np.where(space.categorical & few, rng.random((n, d)), start)
         step[:, space.categorical] = 0.0
-    return np.asarray(np.clip(start + step, 0.0, 1.0))
+    return np.asarray(np.minimum(np.maximum(start + step, 0.0), 1.0))
 
 
 def argmax(
@@ -62,43 +62,72 @@ def argmax(
     bandwidth: Array,
     centers: Array,
     taken: Array,
+    rim: float = 0.0,
     repeat: bool = False,
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
 
-    From half (d <= 2) to a quarter (d >= 4) of the budget screens the whole cube, most of the rest the neighbourhood
-    of ``centers``, and a quarter goes into polishing, where a value with its gradient counts as two. A finite
-    decision set of at most ``budget`` points is searched whole. Points of ``taken`` are passed over as long as there
-    are others, unless ``repeat``.
+    A quarter of the budget screens the whole cube, half of it the neighbourhood of ``centers``, the best first, and a
+    quarter goes into polishing, where a value with its gradient counts as two. A finite decision set of at most
+    ``budget`` points is searched whole. Points of ``taken`` are passed over as long as there are others, unless
+    ``repeat``.
+
+    With ``rim``, the distance in bandwidths at which an observation no longer takes away from the exploration bonus,
+    most of the neighbourhood's share goes there. Beside a center nothing is much better than the center and the full
+    bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
     """
     known = np.sort(row_keys(taken[:0] if repeat else taken))
     finite = space.enumerate(budget)
     if finite is not None:
         values = f(finite)
         return np.array(finite[_first_fresh(finite, values, known, 1)[0]])
-    wide = budget // min(max(space.dim, 2), 4) if len(centers) else budget * 3 // 4
-    X = space.snap(sobol(max(wide, 1), space.dim, rng))
-    many, close = len(taken) >= LOCAL_PAYS, 0
+    screen = _Screen(f, space, bandwidth, centers if len(taken) >= LOCAL_PAYS else None)
+    screen.add(space.snap(sobol(budget // 4 if len(centers) else budget * 3 // 4, space.dim, rng)))
     if len(centers):
-        close = max(budget * 9 // 16 - wide, 1)
-        reach = 0.25 * (4.0 * LEASH) ** rng.random(close)
-        edge = max(2.0 * LEASH, 0.5 / float(bandwidth.min()))
-        farther = LEASH * (edge / LEASH) ** rng.random(budget // 8)
-        X = np.vstack([space.snap(around(centers, np.append(reach, farther), bandwidth, space, rng)), X])
-    if many and close:
-        g = f.near(centers, _farthest(X[:close], centers, bandwidth, space.categorical))
-        values = np.append(g(X[:close]), f(X[close:]))
-    else:
-        values = f(X)
-    top = _first_fresh(X, values, known, 8 * STARTS)
+        rims = budget * 3 // 16 if rim else 0
+        reach = 0.25 * (4.0 * LEASH) ** rng.random(budget // 2 - 2 * rims)
+        screen.around(centers[:INCUMBENTS], reach, rng)
+        for _ in range(2 if rim else 0):
+            screen.around(centers[: screen.rank(centers)], rim * (1.0 + 0.4 * rng.random(rims)), rng)
+    X, values = np.vstack(screen.X), np.concatenate(screen.values)
+    top = _first_fresh(X, values, known, 5 * STARTS)
     top = top[_spread(X[top] / bandwidth, STARTS)]
     X, values = X[top], values[top]
     if space.continuous.any():
-        g = f.near(X, LEASH) if many else f
+        g = f.near(X, LEASH) if len(taken) >= LOCAL_PAYS else f
         polished, better = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
         old = _among(polished, known)  # a corner that was tried before, say
         X, values = np.where(old[:, None], X, polished), np.where(old, values, better)
     return np.array(X[np.argmax(values)])
+
+
+class _Screen:
+    """Candidates and their values, batch by batch; those near centers look at observations near centers only."""
+
+    def __init__(self, f: Function, space: Space, bandwidth: Array, centers: Array | None) -> None:
+        self.f, self.space, self.bandwidth, self.local = f, space, bandwidth, centers is not None
+        self.X: list[Array] = []
+        self.values: list[Array] = []
+
+    def add(self, X: Array, f: Function | None = None) -> None:
+        self.X.append(X)
+        self.values.append((f or self.f)(X))
+
+    def around(self, centers: Array, reach: Array, rng: Generator) -> None:
+        X = self.space.snap(around(centers, reach, self.bandwidth, self.space, rng))
+        near = None
+        if self.local and len(centers) <= INCUMBENTS:
+            near = self.f.near(centers, _farthest(X, centers, self.bandwidth, self.space.categorical))
+        self.add(X, near)
+
+    def rank(self, centers: Array) -> int:
+        """How many centers are at least as good as the one nearest to the best candidate so far; at first, all."""
+        if len(self.values) < 3:
+            return len(centers)
+        best = max(range(len(self.values)), key=lambda i: self.values[i].max(initial=-np.inf))
+        x = self.X[best][np.argmax(self.values[best])]
+        away = (centers - x)[:, ~self.space.categorical] / self.bandwidth[~self.space.categorical]
+        return int(np.argmin(np.einsum("nd,nd->n", away, away))) + 1
 
 
 def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Array]:
@@ -108,19 +137,20 @@ def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Arra
     the next one longer, one that loses makes it shorter; no row moves more than LEASH units from its start.
     """
     start, X = X, X.copy()
+    unit = np.where(scale > 0.0, scale, 1.0)
     values, slopes = f.gradient(X)
     length = np.full(len(X), 0.5)
     for _ in range(steps - 1):
         direction = slopes * scale
-        direction[((X <= 0.0) & (direction < 0.0)) | ((X >= 1.0) & (direction > 0.0))] = 0.0
+        direction[np.where(direction < 0.0, X <= 0.0, X >= 1.0)] = 0.0
         norm = np.sqrt(np.einsum("nd,nd->n", direction, direction))
         active = (norm > 1e-12) & (length > 0.05)
         if not active.any():
             break
         move = direction * (length / np.where(norm > 0.0, norm, 1.0))[:, None] * scale
-        trial = np.clip(X + np.where(active[:, None], move, 0.0), 0.0, 1.0)
+        trial = np.minimum(np.maximum(X + np.where(active[:, None], move, 0.0), 0.0), 1.0)
         trial_values, trial_slopes = f.gradient(trial)
-        away = (trial - start) / np.where(scale > 0.0, scale, 1.0)
+        away = (trial - start) / unit
         gain = (trial_values > values) & (np.einsum("nd,nd->n", away, away) <= LEASH**2)
         X[gain], values[gain], slopes[gain] = trial[gain], trial_values[gain], trial_slopes[gain]
         length *= np.where(gain, 1.5, 0.35)

@@ -14,10 +14,11 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from boke.engine import Observations
 from boke.fill import fill_distance
 from boke.kernels import Kernel
 from boke.space import Array, Mask
-from boke.sums import MISMATCH, kernel_sums, scale
+from boke.sums import MISMATCH, scale
 
 UNIFORM_STD = math.sqrt(1.0 / 12.0)  # standard deviation of a column that fills [0, 1] evenly
 SMALLEST_STD = 1e-3  # a column in which all points agree must not make the kernel infinitely narrow
@@ -133,7 +134,7 @@ class FillDistanceSchedule:
 def squared_error(X: Array, y: Array, kernel: Kernel, ell: float | Array, categorical: Mask, rows: int) -> float:
     """Mean leave-one-out squared error of the kernel regression at the first ``rows`` observations."""
     Z, penalty = scale(X, ell, categorical)
-    loo = kernel_sums(kernel, Z.rows(slice(rows)), Z, y, penalty=penalty, leave_one_out=True)
+    loo = Observations(kernel, Z, y, None, penalty)(Z.rows(slice(rows)), leave_one_out=True)
     return float(np.mean(np.square(y[:rows] - loo.mean)))
 
 
@@ -142,7 +143,7 @@ def negative_log_likelihood(
 ) -> float:
     """Minus the mean leave-one-out log density at the observations, categories included in the normaliser."""
     Z, penalty = scale(X, ell, categorical)
-    loo = kernel_sums(kernel, Z.rows(slice(rows)), Z, y, penalty=penalty, leave_one_out=True)
+    loo = Observations(kernel, Z, y, None, penalty)(Z.rows(slice(rows)), leave_one_out=True)
     lengths = np.broadcast_to(np.asarray(ell, dtype=float), X.shape[1:])[~categorical]
     normaliser = kernel.log_integral(len(lengths)) + float(np.log(lengths).sum()) if len(lengths) else 0.0
     for j, column in enumerate(Z.codes.T):

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boke.bandwidth import Bandwidth
+from boke.engine import Observations
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
-from boke.sums import Points, Rows, Sums, kernel_sums, kernel_values, scale, squared_distances
+from boke.sums import Points, Rows, kernel_values, scale, squared_distances
 
 NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
 
@@ -90,13 +91,20 @@ class KernelModel:
             if self.weights.shape != self.y.shape or not usable:
                 raise ValueError(f"The 'weights' parameter of KernelModel must be {len(self.y)} finite numbers >= 0.")
             self._used = np.flatnonzero(self.weights)
-        self._y, self._w = self.y[self._used], _rows(self.weights, self._used)
-        self._data, self._penalty = scale(self.X[self._used], self.bandwidth, self.categorical)
+        self._y, self._w = self.y, self.weights
+        kept = self.X
+        if len(self._used) < len(self.y):
+            kept, self._y, self._w = self.X[self._used], self.y[self._used], _rows(self.weights, self._used)
+        self._data, self._penalty = scale(kept, self.bandwidth, self.categorical)
         self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
+        self._sums = Observations(self.kernel, self._data, self._y, self._w, self._penalty)
+        self._hush = None
+        if len(self.silent):
+            self._hush = Observations(self.kernel, self._silent, np.zeros(len(self.silent)), None, self._penalty)
 
     def mean(self, Xq: ArrayLike) -> Array:
         """m(x), the kernel-weighted mean (eq. KR)."""
-        return self._sums(self._points(Xq), False).mean
+        return self._sums(self._points(Xq)).mean
 
     def density(self, Xq: ArrayLike) -> Array:
         """W(x), the unnormalised kernel density (eq. KDE), silent points included."""
@@ -109,12 +117,10 @@ class KernelModel:
     def predict(self, Xq: ArrayLike, *, gradient: bool = False) -> Prediction:
         """Mean and density in one pass."""
         Q = self._points(Xq)
-        seen = self._sums(Q, gradient)
+        seen = self._sums(Q, gradient=gradient)
         W, log_W, dW, dlog_W = seen.W, seen.log_W, seen.dW, seen.dlog_W
-        if len(self._silent.numeric):
-            extra = kernel_sums(
-                self.kernel, Q, self._silent, np.zeros(len(self.silent)), penalty=self._penalty, gradient=gradient
-            )
+        if self._hush is not None:
+            extra = self._hush(Q, gradient=gradient)
             W = W + extra.W
             log_W = np.logaddexp(log_W, extra.log_W)
             if gradient:
@@ -138,9 +144,7 @@ class KernelModel:
 
     def leave_one_out(self, most: int | None = None) -> Array:
         """m_{-i}(x_i) for (the first ``most``) observations of positive weight: what the others say about them."""
-        return kernel_sums(
-            self.kernel, self._data.rows(slice(most)), self._data, self._y, self._w, self._penalty, leave_one_out=True
-        ).mean
+        return self._sums(self._data.rows(slice(most)), leave_one_out=True).mean
 
     def reweight(self, weights: ArrayLike | None) -> KernelModel:
         """The same model with other weights; weight 0 removes an observation exactly."""
@@ -187,9 +191,6 @@ class KernelModel:
         if Xq.ndim != 2 or Xq.shape[1] != self.X.shape[1]:
             raise ValueError(f"The 'Xq' parameter must be an (n, {self.X.shape[1]}) array. Got shape {Xq.shape}.")
         return scale(Xq, self.bandwidth, self.categorical)[0]
-
-    def _sums(self, Q: Points, gradient: bool) -> Sums:
-        return kernel_sums(self.kernel, Q, self._data, self._y, self._w, self._penalty, gradient=gradient)
 
     def _unscale(self, slope: Array | None) -> Array:
         """Gradients in x from those in the scaled numeric coordinates; categories have none."""

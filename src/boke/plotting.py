@@ -325,7 +325,7 @@ def plot_parallel(source: Any, *, value_label: str = "value", ax: Axes | None = 
     if best is not None:
         axes.append((value_label, Float(values[ok].min(), values[ok].max())))
         lines = np.column_stack([x, axes[-1][1].encode(values)])
-        order = np.flatnonzero(ok)[np.argsort(better * values[ok], kind="stable")]  # the best are drawn last
+        order = np.flatnonzero(ok)[np.argsort(-better * values[ok], kind="stable")[::-1]]  # the best is drawn last
         colors = _shades(1)((np.arange(len(order)) + 0.5) / len(order))
         _polylines(ax, lines[order], colors=colors, linewidths=1.0, zorder=2)
         _polylines(ax, lines[[best]], colors=RED, linewidths=2.2, zorder=3)

@@ -30,7 +30,7 @@ from boke.quasirandom import sobol
 from boke.scores import SCALES, scaled
 from boke.space import Array, Space
 
-INCUMBENTS, PROMISING = 5, 10  # centers for candidates
+CENTERS = 256  # observations near which candidates are placed, at most
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,12 @@ class BOKE:
 
     def _explore(self, model: KernelModel, data: Data, space: Space, rng: Generator) -> Suggestion:
         beta = self.beta(len(data.X) + len(data.silent), space.dim)
-        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), beta, model, data, space, rng)
+        rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
+        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), rim, model, data, space, rng)
         return Suggestion(x, "explore", model, beta, self.rho)
 
     def _argmax(
-        self, f: Acquisition, beta: float, model: KernelModel, data: Data, space: Space, rng: Generator
+        self, f: Acquisition, rim: float, model: KernelModel, data: Data, space: Space, rng: Generator
     ) -> Array:
         return argmax(
             f,
@@ -117,8 +118,9 @@ class BOKE:
             self.n_acq,
             rng,
             bandwidth=model.bandwidth,
-            centers=incumbents(model, beta, self.rho, self.n_acq // 8),
+            centers=incumbents(model),
             taken=data.points,
+            rim=rim,
             repeat=space.arms is not None,
         )
 
@@ -216,20 +218,11 @@ class KRUCB:
         return space.snap(np.clip(X, 0.0, 1.0))
 
 
-def incumbents(model: KernelModel, beta: float, rho: float, n: int) -> Array:
-    """Centers for candidates: the best observations, and the most promising ones that still have room around them.
-
-    The best bunch up where the search was successful. The mean is high there, but the full bonus of an untouched
-    place is to be had next to an observation that is alone: one with a high m + β σ̂ when σ̂ leaves itself out. It is
-    looked for among n observations, half of them the best, half spread over all ranks.
-    """
+def incumbents(model: KernelModel) -> Array:
+    """Centers for candidates, the best first: half of them the best observations, half spread over all ranks."""
     order = np.argsort(-model.y, kind="stable")
-    spread = order[np.linspace(0, len(order) - 1, n // 2).astype(int)]
-    some = np.array(list(dict.fromkeys([*order[: n // 2].tolist(), *spread.tolist()])))
-    mean, density, *_ = model.predict(model.X[some])
-    promise = mean + beta * (np.maximum(density - 1.0, 0.0) + rho) ** -0.5
-    promising = some[np.argsort(-promise, kind="stable")[:PROMISING]]
-    return np.array(model.X[list(dict.fromkeys([*order[:INCUMBENTS].tolist(), *promising.tolist()]))])
+    spread = order[np.linspace(0, len(order) - 1, CENTERS // 2).astype(int)]
+    return np.array(model.X[list(dict.fromkeys([*order[: CENTERS // 2].tolist(), *spread.tolist()]))])
 
 
 def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggestion | None:

@@ -73,6 +73,11 @@ class Float:
             return 1
         return 0 if self.step is None else int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is an interval without log or step, not too wide for its length to be a double."""
+        return not self.log and self.step is None and self.low < self.high and math.isfinite(self.high - self.low)
+
     def to_native(self, value: Any) -> float:
         number = _number(value, "value", "Float")
         if not self.low <= number <= self.high:
@@ -247,6 +252,11 @@ class Space:
         self.categorical: Mask = np.array([isinstance(p, Categorical) for p in self.parameters.values()])
         self.cells = [p.cells for p in self.parameters.values()]
         self.continuous: Mask = np.array([c == 0 for c in self.cells])
+        # plain intervals, by far the most common columns, are mapped all at once
+        plain = {j: p for j, p in enumerate(self.parameters.values()) if isinstance(p, Float) and p.plain}
+        self._plain = slice(None) if len(plain) == self.dim else np.array(list(plain), dtype=int)
+        self._low, self._high = (np.array([getattr(p, end) for p in plain.values()]) for end in ("low", "high"))
+        self._others = [(j, p) for j, p in enumerate(self.parameters.values()) if j not in plain]
         self.arms = arms
         self.unit_arms = None if arms is None else self.encode(arms)
 
@@ -364,7 +374,13 @@ class Space:
 
     def encode(self, native: Array) -> Array:
         """Map native points (n, d) into the unit cube."""
-        return np.column_stack([p.encode(native[:, j]) for j, p in enumerate(self.parameters.values())])
+        unit = np.empty(native.shape)
+        at = native[:, self._plain]
+        inner = np.minimum(np.maximum((at - self._low) / (self._high - self._low), 0.0), 1.0)
+        unit[:, self._plain] = np.where(at <= self._low, 0.0, np.where(at >= self._high, 1.0, inner))
+        for j, p in self._others:
+            unit[:, j] = p.encode(native[:, j])
+        return unit
 
     def decode(self, unit: Array) -> Array:
         """Map points of the unit cube (n, d) to native values inside the bounds, on the grid."""
@@ -372,7 +388,13 @@ class Space:
             assert self.unit_arms is not None
             nearest = [int(((self.unit_arms - u) ** 2).sum(axis=1).argmin()) for u in unit]
             return self.arms[nearest]
-        return np.column_stack([p.decode(unit[:, j]) for j, p in enumerate(self.parameters.values())])
+        native = np.empty(unit.shape)
+        at = unit[:, self._plain]
+        inner = np.minimum(np.maximum(self._low * (1 - at) + self._high * at, self._low), self._high)
+        native[:, self._plain] = np.where(at <= 0, self._low, np.where(at >= 1, self._high, inner))
+        for j, p in self._others:
+            native[:, j] = p.decode(unit[:, j])
+        return native
 
     def snap(self, unit: Array) -> Array:
         """Move points of the cube (n, d) to the middle of their cell on every gridded column."""

@@ -16,8 +16,7 @@ x / ℓ allows. For a compact kernel, W = 0 gives the mean of y (section 4.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +43,7 @@ class Points(NamedTuple):
         return Points(self.numeric[which], self.codes[which])
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """W, S, m and ln W at n queries; gradients (n, p) in the scaled numeric coordinates when asked for."""
 
     W: Array
@@ -94,7 +92,7 @@ def kernel_sums(
     largest = float(np.abs(y).max())
     if largest * max(1.0, 1.0 if w is None else float(w.sum())) > LARGEST:
         small = kernel_sums(kernel, Q, Z, y / largest, w, penalty, gradient=gradient, leave_one_out=leave_one_out)
-        return _times(small, largest)
+        return times(small, largest)
     rows = max(1, CHUNK // t)
     parts = []
     with np.errstate(under="ignore"):
@@ -153,7 +151,7 @@ def _sums(
     mean = S / some
     log_W = np.log(some) - 0.5 * shift
     if empty is not None:
-        mean[empty] = _plain_mean(y, w, own)[empty] if own is not None else _plain_mean(y, w, None)
+        mean[empty] = plain_mean(y, w, own)[empty] if own is not None else plain_mean(y, w, None)
         log_W[empty] = -np.inf
     shrink = np.exp(-0.5 * shift)
     if not gradient:
@@ -165,7 +163,7 @@ def _sums(
     return Sums(W * shrink, S * shrink, mean, log_W, dW * shrink[:, None], dmean, dW / some[:, None])
 
 
-def _plain_mean(y: Array, w: Array | None, own: Rows | None) -> Array:
+def plain_mean(y: Array, w: Array | None, own: Rows | None) -> Array:
     """Mean of y, or of all others for each row of ``own``."""
     w = np.ones_like(y) if w is None else w
     if own is None:
@@ -184,16 +182,12 @@ def _no_data(n: int, p: int, gradient: bool) -> Sums:
     return Sums(zero, zero, zero, np.full(n, -np.inf), slope, slope, slope)
 
 
-def _times(sums: Sums, factor: float) -> Sums:
+def times(sums: Sums, factor: float) -> Sums:
     """The sums for values that are ``factor`` times as large."""
     with np.errstate(over="ignore"):  # S, unlike the mean, may be beyond the largest double
         slope = None if sums.dmean is None else factor * sums.dmean
-        return replace(sums, S=factor * sums.S, mean=factor * sums.mean, dmean=slope)
+        return sums._replace(S=factor * sums.S, mean=factor * sums.mean, dmean=slope)
 
 
 def _stack(parts: list[Sums]) -> Sums:
-    columns: dict[str, Any] = {}
-    for name in ("W", "S", "mean", "log_W", "dW", "dmean", "dlog_W"):
-        values = [getattr(part, name) for part in parts]
-        columns[name] = None if values[0] is None else np.concatenate(values)
-    return Sums(**columns)
+    return Sums(*(None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -1,0 +1,39 @@
+// What the three copies of the hot loop (one for each instruction set) and the Python module share.
+#pragma once
+#include <cstddef>
+
+namespace boke {
+
+constexpr std::size_t LANES = 8;  // observations that are handled together, on every instruction set
+
+enum Kernel : int { GAUSSIAN = 0, TRIANGULAR = 1, EPANECHNIKOV = 2, QUARTIC = 3 };
+
+// t observations in groups of LANES: group g holds column k of its observations at z[(g * p + k) * LANES].
+struct Data {
+    Kernel kernel;
+    std::size_t t, groups, p, c;  // observations, groups of them, numeric columns, categorical columns
+    const double *z;              // groups * p * LANES, padded with 0
+    const double *codes;          // groups * c * LANES
+    const double *y, *w;          // groups * LANES, padded with 0
+    const double *penalty;        // c: squared distance of unlike categories
+};
+
+// n queries and where their sums go; the gradients' arrays are null when not asked for.
+struct Queries {
+    std::size_t n;
+    const double *z, *codes;  // n * p, n * c
+    std::ptrdiff_t own;       // query i is observation own + i and skips itself; -1: it is none
+    double *W, *S, *mean, *log_W, *shift;  // n
+    double *dW, *dmean, *dlog_W;           // n * p
+    void *scratch;                         // 2 * p * LANES doubles, aligned, for the gradients
+};
+
+using Evaluate = void (*)(const Data &, const Queries &);
+
+void evaluate_baseline(const Data &, const Queries &);
+#ifdef BOKE_X86
+void evaluate_avx2(const Data &, const Queries &);
+void evaluate_avx512(const Data &, const Queries &);
+#endif
+
+}  // namespace boke

@@ -1,0 +1,154 @@
+// The Python module boke._native: observations in the layout of the hot loop, and a call that sums over them.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernel.hpp"
+
+namespace nb = nanobind;
+using namespace boke;
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Result = nb::ndarray<nb::numpy, double>;
+
+namespace {
+
+constexpr std::size_t ALIGNMENT = LANES * sizeof(double);
+
+// Doubles at an address that vector loads like; all of them 0 at first.
+class Column {
+  public:
+    explicit Column(std::size_t n) : size_(n), data_(static_cast<double *>(::operator new(n * sizeof(double) + ALIGNMENT, std::align_val_t{ALIGNMENT}))) {
+        std::fill(data_, data_ + n, 0.0);
+    }
+    ~Column() { ::operator delete(data_, std::align_val_t{ALIGNMENT}); }
+    Column(const Column &) = delete;
+    Column &operator=(const Column &) = delete;
+    double *get() const { return data_; }
+    std::size_t bytes() const { return size_ * sizeof(double); }
+
+  private:
+    std::size_t size_;
+    double *data_;
+};
+
+struct Choice {
+    Evaluate evaluate;
+    const char *name;
+};
+
+std::vector<Choice> available() {
+    std::vector<Choice> all;
+#ifdef BOKE_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, "avx512"});
+    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, "avx2"});
+#endif
+    all.push_back({evaluate_baseline, "baseline"});
+    return all;
+}
+
+Choice pick(const std::string &name) {
+    for (const Choice &choice : available())
+        if (name.empty() || name == choice.name) return choice;
+    throw std::invalid_argument("This machine has no instruction set '" + name + "'.");
+}
+
+Result array(double *data, std::initializer_list<std::size_t> shape, nb::handle owner) {
+    return Result(data, shape.size(), shape.begin(), owner);
+}
+
+class Sums {
+  public:
+    Sums(int kernel, Matrix z, Matrix codes, Vector y, Vector w, Vector penalty, const std::string &instructions)
+        : t_(z.shape(0)), p_(z.shape(1)), c_(codes.shape(1)), groups_((t_ + LANES - 1) / LANES),
+          z_(groups_ * p_ * LANES), codes_(groups_ * c_ * LANES), y_(groups_ * LANES), w_(groups_ * LANES),
+          penalty_(c_), kernel_(static_cast<Kernel>(kernel)), choice_(pick(instructions)) {
+        if (kernel < GAUSSIAN || kernel > QUARTIC) throw std::invalid_argument("Unknown kernel.");
+        if (codes.shape(0) != t_ || y.shape(0) != t_ || w.shape(0) != t_ || penalty.shape(0) != c_)
+            throw std::invalid_argument("Shapes of the observations do not agree.");
+        fill(z, p_, z_.get());
+        fill(codes, c_, codes_.get());
+        std::copy(y.data(), y.data() + t_, y_.get());
+        std::copy(w.data(), w.data() + t_, w_.get());
+        std::copy(penalty.data(), penalty.data() + c_, penalty_.get());
+    }
+
+    // (W, S, mean, log W), or with the gradients dW, dmean, dlog W behind them.
+    nb::tuple evaluate(Matrix z, Matrix codes, bool gradient, bool leave_one_out, std::size_t threads) const {
+        const std::size_t n = z.shape(0);
+        if (z.shape(1) != p_ || codes.shape(0) != n || codes.shape(1) != c_)
+            throw std::invalid_argument("Shapes of the queries do not agree with the observations.");
+        const std::size_t width = n * (gradient ? 5 + 3 * p_ : 5);
+        double *out = new double[std::max<std::size_t>(width, 1)];
+        nb::capsule owner(out, [](void *memory) noexcept { delete[] static_cast<double *>(memory); });
+        const Data data{kernel_, t_, groups_, p_, c_, z_.get(), codes_.get(), y_.get(), w_.get(), penalty_.get()};
+        {
+            nb::gil_scoped_release unlocked;
+            const std::size_t workers = std::clamp<std::size_t>(threads, 1, std::max<std::size_t>(n, 1));
+            std::vector<std::thread> pool;
+            for (std::size_t k = 1; k < workers; ++k)
+                pool.emplace_back([&, k] { part(data, z.data(), codes.data(), out, n, gradient, leave_one_out, k, workers); });
+            part(data, z.data(), codes.data(), out, n, gradient, leave_one_out, 0, workers);
+            for (std::thread &thread : pool) thread.join();
+        }
+        auto column = [&](std::size_t k) { return array(out + k * n, {n}, owner); };
+        auto matrix = [&](std::size_t k) { return array(out + 5 * n + k * n * p_, {n, p_}, owner); };
+        if (!gradient) return nb::make_tuple(column(0), column(1), column(2), column(3));
+        return nb::make_tuple(column(0), column(1), column(2), column(3), matrix(0), matrix(1), matrix(2));
+    }
+
+    std::size_t bytes() const { return z_.bytes() + codes_.bytes() + y_.bytes() + w_.bytes() + penalty_.bytes(); }
+
+  private:
+    // The queries of worker k: a contiguous share, so that every sum is the same whatever the number of workers.
+    void part(const Data &data, const double *z, const double *codes, double *out, std::size_t n, bool gradient,
+              bool leave_one_out, std::size_t k, std::size_t workers) const {
+        const std::size_t first = n * k / workers, last = n * (k + 1) / workers;
+        const Column scratch(gradient ? 2 * p_ * LANES : 0);
+        double *slopes = gradient ? out + 5 * n + first * p_ : nullptr;
+        choice_.evaluate(data, Queries{last - first, z + first * p_, codes + first * c_,
+                                       leave_one_out ? static_cast<std::ptrdiff_t>(first) : -1, out + first,
+                                       out + n + first, out + 2 * n + first, out + 3 * n + first, out + 4 * n + first,
+                                       slopes, slopes ? slopes + n * p_ : nullptr, slopes ? slopes + 2 * n * p_ : nullptr,
+                                       scratch.get()});
+    }
+
+    void fill(const Matrix &from, std::size_t columns, double *to) const {
+        const double *rows = from.data();
+        for (std::size_t i = 0; i < t_; ++i)
+            for (std::size_t k = 0; k < columns; ++k)
+                to[((i / LANES) * columns + k) * LANES + i % LANES] = rows[i * columns + k];
+    }
+
+    std::size_t t_, p_, c_, groups_;
+    Column z_, codes_, y_, w_, penalty_;
+    Kernel kernel_;
+    Choice choice_;
+};
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+    m.doc() = "Compiled kernel sums; boke.sums has their definition.";
+    nb::class_<Sums>(m, "Sums")
+        .def(nb::init<int, Matrix, Matrix, Vector, Vector, Vector, const std::string &>(), nb::arg("kernel"), nb::arg("z"),
+             nb::arg("codes"), nb::arg("y"), nb::arg("w"), nb::arg("penalty"), nb::arg("instructions") = "")
+        .def("__call__", &Sums::evaluate, nb::arg("z"), nb::arg("codes"), nb::arg("gradient") = false,
+             nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
+        .def_prop_ro("bytes", &Sums::bytes);
+    m.def("instruction_sets", [] {
+        nb::list names;
+        for (const Choice &choice : available()) names.append(choice.name);
+        return names;
+    }, "Names of the instruction sets that this machine can use, the preferred one first.");
+}
