@@ -58,6 +58,32 @@ def test_from_a_file_to_everything(file, tmp_path, capsys):
     assert {row["optimum"] for row in rows} == {"0.0"}
 
 
+def test_experiments_are_compared_together(file, tmp_path, capsys):
+    other = tmp_path / "others.toml"
+    other.write_text(FILE.replace("dim = 2", "dim = [2, 3]").replace("seeds = 4", "seeds = 2"))
+    assert main(["run", file, str(other)]) == 0
+    capsys.readouterr()
+    assert main(["compare"]) == 0
+    out = capsys.readouterr().out
+    assert "**Mean rank after 12 evaluations**" in out
+    assert "8 blocks (problem and seed), 3 problems" in out
+    assert main(["compare", "--where", "dim=2"]) == 0
+    assert "6 blocks (problem and seed), 2 problems" in capsys.readouterr().out
+    assert main(["compare", "--where", "dim=3"]) == 2  # two blocks say nothing
+    assert main(["compare", "--only", "bench_fakes:Uniform"]) == 2
+    assert "too few results" in capsys.readouterr().err
+
+
+def test_the_first_seeds_come_first_and_the_rest_later(file, capsys):
+    assert main(["run", file, "--seeds", "1", "--only", "bench_fakes:Slow"]) == 0
+    assert main(["run", file, "--only", "bench_fakes:Uniform"]) == 0
+    capsys.readouterr()
+    assert main(["table"]) == 0
+    assert "4 seeds × 12 evaluations; so far 4 seeds of Uniform, 1 seed of Slow." in capsys.readouterr().out
+    assert main(["run", file]) == 0
+    assert "bowls: 8 of 8 runs" in capsys.readouterr().err
+
+
 def test_only_some_optimizers_and_failures(file, tmp_path, capsys):
     text = FILE + '[[overrides]]\noptimizers = ["bench_fakes:Slow"]\noptions = { at = 3, does = "raise" }\n'
     (tmp_path / "bowls.toml").write_text(text)

@@ -83,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
     sub.add_argument("--output", metavar="FOLDER", help="without it tables are printed")
 
+    sub = command("compare", commands.compare, "*")
+    scaled(sub)
+    sub.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only these optimizers")
+    sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="such as dim=2")
+    sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
+
     sub = command("export", commands.export, "*")
     scaled(sub)
     text = "ends in .sqlite, .sqlite.xz or .csv"
@@ -98,6 +104,12 @@ def _scale(text: str) -> Scale:
     if isinstance(value, float) and not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a positive number or 'full', got {text!r}")
     return value
+
+
+def _setting(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, got {text!r}")
+    return text
 
 
 def _seconds(text: str) -> float:

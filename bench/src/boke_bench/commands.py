@@ -121,6 +121,21 @@ def table(options: Namespace) -> int:
     return 0
 
 
+def compare(options: Namespace) -> int:
+    """Compare optimizers over the problems of several experiments together."""
+    from boke_bench.study import load_study, pooled
+    from boke_bench.tables import FORMATS, rank_tables, win_tables
+
+    where = dict(part.split("=", 1) for part in options.where)
+    with _opened(options) as store:
+        study = pooled([load_study(plan, store) for plan in _plans(store, options)], where, options.only)
+    parts = [*rank_tables(study), *win_tables(study)]
+    if not parts:
+        raise StoreError(f"{options.store} has too few results for that comparison.")
+    print("\n".join(FORMATS[options.format](part) for part in parts))
+    return 0
+
+
 def export(options: Namespace) -> int:
     """Write a small store, or one line of CSV for each run."""
     path = Path(options.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,6 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from PIL import Image
 
 from boke_bench import analysis
 from boke_bench.labels import colour, dashed, label
@@ -186,9 +188,16 @@ def save(study: Study, folder: Path) -> list[Path]:
     paths = []
     for end, draw in pictures(study).items():
         path = folder / f"{study.name}{end}.png"
-        draw().savefig(path)
+        _save_small(draw(), path)
         paths.append(path)
     return paths
+
+
+def _save_small(figure: Figure, path: Path) -> None:
+    """A PNG with a palette: a third of the size, and the eye sees no difference."""
+    with io.BytesIO() as buffer:
+        figure.savefig(buffer, format="png")
+        Image.open(buffer).convert("RGB").quantize(200, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _curve(cell: Cell, what: str) -> Curve | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -146,11 +146,24 @@ class Study:
     def subtitle(self) -> str:
         """How much was run, and what is missing."""
         text = described(self.experiment, self.optimizers)
-        if missing := [name for name in self.experiment.optimizers if name not in self.optimizers]:
+        extras = self.experiment.definition.get("extras", [])
+        if missing := [name for name in self.experiment.optimizers if name not in [*self.optimizers, *extras]]:
             text += f"; without {', '.join(map(label, missing))}"
         if self.done < self.planned:
-            text += f"; {self.done} of {self.planned} runs done" + (f", {self.failed} failed" if self.failed else "")
+            text += f"; so far {self._seeds_done()}" + (f"; {self.failed} runs failed" if self.failed else "")
         return text
+
+    def _seeds_done(self) -> str:
+        """Finished seeds of the optimizers: '10 seeds of CMA-ES, 1 to 2 seeds of BORE, LFBO'."""
+        groups: dict[tuple[int, int], list[str]] = {}
+        for name in self.optimizers:
+            counts = [len(view.cells[name].seeds) for view in self.views if name in view.cells]
+            groups.setdefault((min(counts), max(counts)), []).append(label(name))
+        parts = []
+        for (low, high), names in sorted(groups.items(), reverse=True):
+            number = str(low) if low == high else f"{low} to {high}"
+            parts.append(f"{number} seed{'s' * (high > 1)} of {', '.join(names)}")
+        return ", ".join(parts)
 
     @property
     def optimizers(self) -> list[str]:
@@ -195,6 +208,24 @@ class Study:
                 evaluations.add(n)
         table = np.array(columns).reshape(-1, len(names)).T
         return Comparison(names, sorted(evaluations), table, np.array(problems))
+
+
+def pooled(studies: Sequence[Study], where: Mapping[str, Any], only: Sequence[str] | None = None) -> Study:
+    """Several studies as one, to compare optimizers over more problems than one figure has.
+
+    Args:
+        studies: At least one.
+        where: Values that the spec of a problem must have.
+        only: The optimizers to compare; all by default.
+    """
+    views = []
+    for view in (view for study in studies for view in study.views):
+        if any(str(view.panel.problem.get(key)) != str(value) for key, value in where.items()):
+            continue
+        cells = {name: cell for name, cell in view.cells.items() if only is None or name in only}
+        if cells:
+            views.append(View(view.panel, cells))
+    return replace(studies[0], views=views)
 
 
 def load_study(experiment: Experiment, store: Store) -> Study:
