@@ -86,6 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("compare", commands.compare, "*")
     scaled(sub)
     sub.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only these optimizers")
+    sub.add_argument("--output", metavar="FILE", help="without it the tables are printed")
+    sub.add_argument("--title", default="Comparison", help="heading of a Markdown file")
     sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="such as dim=2")
     sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
 

@@ -115,9 +115,7 @@ def table(options: Namespace) -> int:
                 print("\n".join(parts))
             elif parts:
                 path = Path(options.output) / f"{plan.name}.{ENDINGS[options.format]}"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("\n".join(parts), encoding="utf-8")
-                print(path)
+                _write(path, plan.title, parts, options.format)
     return 0
 
 
@@ -132,8 +130,20 @@ def compare(options: Namespace) -> int:
     parts = [*rank_tables(study), *win_tables(study)]
     if not parts:
         raise StoreError(f"{options.store} has too few results for that comparison.")
-    print("\n".join(FORMATS[options.format](part) for part in parts))
+    texts = [FORMATS[options.format](part) for part in parts]
+    if options.output is None:
+        print("\n".join(texts))
+    else:
+        _write(Path(options.output), options.title, texts, options.format)
     return 0
+
+
+def _write(path: Path, title: str, parts: Sequence[str], form: str) -> None:
+    """Tables into a file; a page of Markdown has a heading."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = [f"# {title}\n"] if form == "markdown" else []
+    path.write_text("\n".join([*head, *parts]), encoding="utf-8")
+    print(path)
 
 
 def export(options: Namespace) -> int:
