@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--only", type=lambda text: text.split(","), metavar="A,B", help="only these optimizers")
     sub.add_argument("--output", metavar="FILE", help="without it the tables are printed")
     sub.add_argument("--title", default="Comparison", help="heading of a Markdown file")
+    sub.add_argument("--at", type=_positive, metavar="N", help="after N evaluations instead of all")
     sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="such as dim=2")
     sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
 

@@ -127,7 +127,7 @@ def compare(options: Namespace) -> int:
     where = dict(part.split("=", 1) for part in options.where)
     with _opened(options) as store:
         study = pooled([load_study(plan, store) for plan in _plans(store, options)], where, options.only)
-    parts = [*rank_tables(study), *win_tables(study)]
+    parts = [*rank_tables(study, options.at), *win_tables(study, options.at)]
     if not parts:
         raise StoreError(f"{options.store} has too few results for that comparison.")
     texts = [FORMATS[options.format](part) for part in parts]

@@ -181,8 +181,12 @@ class Study:
         shown = {"simple regret" if view.shows_regret else "best value" for view in self.views}
         return shown.pop() if len(shown) == 1 else "simple regret, or best value where the optimum is unknown,"
 
-    def comparisons(self) -> list[Comparison]:
-        """All optimizers after the smallest budget among them, and those with the full budget after that."""
+    def comparisons(self, at: int | None = None) -> list[Comparison]:
+        """All optimizers after the smallest budget among them, and those with the full budget after that.
+
+        Args:
+            at: Compare after this many evaluations at most.
+        """
         if self.is_design:
             return []
         complete = [
@@ -190,15 +194,15 @@ class Study:
             for name in self.optimizers
             if all(view.cells[name].budget == view.budget for view in self.views if name in view.cells)
         ]
-        found = {tuple(names): self._compare(names) for names in (self.optimizers, complete) if len(names) > 1}
+        found = {tuple(names): self._compare(names, at) for names in (self.optimizers, complete) if len(names) > 1}
         return [part for part in found.values() if part.scores.shape[1] >= ENOUGH]
 
-    def _compare(self, names: list[str]) -> Comparison:
+    def _compare(self, names: list[str], at: int | None) -> Comparison:
         columns, problems, evaluations = [], [], set()
         for i, view in enumerate(self.views):
             if not all(name in view.cells for name in names):
                 continue
-            n = min(view.cells[name].budget for name in names)
+            n = min(at or view.budget, *(view.cells[name].budget for name in names))
             scores = {name: _scores(view.cells[name], n) for name in names}
             if not view.knows_optimum:
                 scores = _standardised(scores)

@@ -54,10 +54,10 @@ def final_table(study: Study) -> Table:
     )
 
 
-def rank_tables(study: Study) -> list[Table]:
+def rank_tables(study: Study, at: int | None = None) -> list[Table]:
     """Mean ranks with their intervals, one table for each set of optimizers that can be compared."""
     tables = []
-    for compared in study.comparisons():
+    for compared in study.comparisons(at):
         names, _, scores, problems = compared
         ranks = analysis.mean_ranks(scores, problems)
         rows = [
@@ -76,10 +76,10 @@ def rank_tables(study: Study) -> list[Table]:
     return tables
 
 
-def win_tables(study: Study) -> list[Table]:
+def win_tables(study: Study, at: int | None = None) -> list[Table]:
     """Share of blocks in which the row beats the column, with stars for what is more than chance."""
     tables = []
-    for compared in study.comparisons():
+    for compared in study.comparisons(at):
         names, _, scores, problems = compared
         wins, p = analysis.win_rates(scores, problems), analysis.paired_tests(scores)
         rows = [
