@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,3 +28,21 @@ def test_example(name, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert "best" in run.stdout
+
+
+def test_sprinkler(tmp_path):
+    for module in ("optuna", "click"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"needs {module}")
+    shutil.copytree(EXAMPLES / "sprinkler", tmp_path / "sprinkler", ignore=shutil.ignore_patterns("*.db", "*-logs"))
+    for words in (["run", "--trials", "8"], ["recommend"]):
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "boke.cli", words[0], "sprinkler/study.toml", *words[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert run.returncode == 0, run.stderr
+    assert "recommended" in run.stdout
+    assert (tmp_path / "sprinkler" / "sprinkler.db").exists()

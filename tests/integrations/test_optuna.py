@@ -20,7 +20,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState  # noqa: E402
 
 from boke.integrations import _reader  # noqa: E402
-from boke.integrations._outcomes import cautious, chebyshev, clipped, penalized  # noqa: E402
+from boke.integrations._outcomes import cautious, chebyshev, clipped, discouraged, penalized  # noqa: E402
 from boke.integrations.optuna import BOKESampler  # noqa: E402
 from boke.policies import BOKEPlus, DensityExploration  # noqa: E402
 
@@ -254,6 +254,44 @@ def test_a_failed_trial_is_not_suggested_again():
         study.tell(study.ask(grid), 1.0)
     assert study.ask(grid).number >= 6
     assert {trial.params["n"] for trial in study.trials[4:6]} == {4, 5}
+
+
+def test_where_much_fails_the_search_keeps_away():
+    study = study_of()
+
+    def half(trial):
+        if trial.suggest_float("x", 0, 1) > 0.5:
+            raise RuntimeError
+        return (trial.params["x"] - 0.6) ** 2 + trial.suggest_float("y", 0, 1) ** 2  # best where it fails
+
+    study.optimize(half, n_trials=60, catch=RuntimeError)
+    assert sum(trial.state is TrialState.FAIL for trial in study.trials[20:]) < 14
+    assert study.best_params["x"] > 0.4
+    np.testing.assert_array_equal(
+        discouraged(np.array([3.0, 1.0, np.nan, np.nan]), np.array([0, 0, 1, 0]) == 1)[:3], [3, 1, 1]
+    )
+
+
+def test_an_interrupted_trial_says_nothing_about_its_point():
+    study = study_of()
+    study.add_trials([told({"x": 0.5, "y": 0.5}, state=TrialState.FAIL, user_attrs={"lost": True}), *some(5)])
+    reader = _reader.Reader(study)
+    reader.read(study)
+    assert not reader.table(BOX).failed.any() and np.isnan(reader.table(BOX).values).sum() == 1
+
+
+def test_suggestions_are_explained():
+    study = study_of()
+    study.optimize(bowl, n_trials=20)
+    study.add_trial(told({"x": 0.1, "y": 0.1}, 1.0))
+    found = {n: study.sampler.explain(study, n) for n in range(21)}
+    assert found[0] is None and found[20] is None  # drawn before the space was known; added
+    assert found[1].branch == "initial" and {found[n].branch for n in range(8, 20)} == {"exploit", "explore"}
+    assert all(number < 19 for number, _ in found[19].trials) and found[19].trials[0][1] > 0.05
+    with pytest.raises(ValueError, match="'number' parameter"):
+        study.sampler.explain(study, 99)
+    other = sampler(99)
+    assert other.explain(study, 19) is None
 
 
 def test_a_study_in_which_everything_fails_goes_on_filling_the_space():

@@ -5,6 +5,7 @@ Everything is computed anew for each suggestion, from columns:
     values     (n, m)  objectives, larger is better, nan where there is none
     violation  (n,)    how far the constraints are missed in sum, 0 when feasible
     pruned     (n,)    stopped early: the value is the last intermediate one
+    failed     (n,)    crashed: as bad as the worst that did not
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from boke.space import Array, Mask
 AUGMENTATION = 0.05  # ρ of the augmented Chebyshev scalarisation, as in ParEGO
 
 
-def outcomes(values: Array, violation: Array, pruned: Mask, rng: Generator) -> Array:
+def outcomes(values: Array, violation: Array, pruned: Mask, failed: Mask, rng: Generator) -> Array:
     """One finite value (n,) for each trial, nan for those that have none.
 
     Several objectives become one by random weights, so that a search with new weights at every trial goes along the
@@ -28,6 +29,8 @@ def outcomes(values: Array, violation: Array, pruned: Mask, rng: Generator) -> A
         y = cautious(y, pruned)
     if violation.any():
         y = penalized(y, violation)
+    if failed.any():
+        y = discouraged(y, failed)
     return y
 
 
@@ -76,3 +79,13 @@ def penalized(y: Array, violation: Array) -> Array:
     out = y.copy()
     out[wrong] = np.where(np.isnan(y[wrong]), np.nan, low - span * depth)
     return clipped(out)
+
+
+def discouraged(y: Array, failed: Mask) -> Array:
+    """A failed trial is as bad as the worst of the others.
+
+    As density alone it keeps the search from its own place only, and exploitation, which looks at the mean, would go
+    on failing all around it. With a value the mean is one that expects a failure in proportion to their share there.
+    """
+    known = y[~np.isnan(y)]
+    return y if len(known) == 0 else np.where(failed, known.min(), y)

@@ -22,6 +22,8 @@ from boke.space import Array, Mask
 
 PENDING = 100  # running trials that count, the newest ones,
 HORIZON = 1000  # among so many trial numbers: those of killed workers must not weigh on the search for ever
+MEANT = "boke:params"  # attribute of failed trials: parameters that were suggested and not asked for
+COMPLETE, PRUNED, FAILED, LOST = range(4)  # kinds of finished trials
 
 
 class Table:
@@ -44,14 +46,18 @@ class Table:
 
     @property
     def pruned(self) -> Mask:
-        return np.asarray(self._rest[:, -2] != 0.0)
+        return np.asarray(self._rest[:, -2] == PRUNED)
+
+    @property
+    def failed(self) -> Mask:
+        return np.asarray(self._rest[:, -2] == FAILED)
 
     @property
     def numbers(self) -> NDArray[np.int64]:
         return self._rest[:, -1].astype(np.int64)
 
     def add(self, trials: list[FrozenTrial]) -> None:
-        natives, kept = self.columns.natives([trial.params for trial in trials])
+        natives, kept = self.columns.natives([_point(trial) for trial in trials])
         if not kept:
             return
         X = self.columns.encode(natives)
@@ -67,7 +73,7 @@ class Table:
         values = [
             sign * value for sign, value in zip(self.signs.tolist(), _values(trial, len(self.signs)), strict=True)
         ]
-        return [*values, _violation(trial), float(trial.state is TrialState.PRUNED), float(trial.number)]
+        return [*values, _violation(trial), _kind(trial), float(trial.number)]
 
     def encode(self, points: list[dict[str, Any]]) -> Array:
         """Points that have all the parameters, in the unit cube, ordered by content."""
@@ -98,7 +104,9 @@ class Reader:
 
     def read(self, study: Study) -> bool:
         """Take in what is new; False when the study's past is not the one that was read before."""
-        trials = study.get_trials(deepcopy=False)
+        return self.take(study.get_trials(deepcopy=False))
+
+    def take(self, trials: list[FrozenTrial]) -> bool:
         if self._last is not None:
             at = self._seen - 1
             if len(trials) <= at or (trials[at].number, trials[at]._trial_id) != self._last:
@@ -169,6 +177,17 @@ class Reader:
             if other.params and other.number != trial.number and other.number > trial.number - HORIZON
         ]
         return [other.params for other in sorted(others, key=lambda other: -other.number)[:PENDING]]
+
+
+def _point(trial: FrozenTrial) -> dict[str, Any]:
+    return trial.system_attrs.get(MEANT, {}) | trial.params if trial.state is TrialState.FAIL else trial.params
+
+
+def _kind(trial: FrozenTrial) -> float:
+    """A lost trial was interrupted or killed from outside, which says nothing about its point."""
+    if trial.state is TrialState.FAIL:
+        return LOST if trial.user_attrs.get("lost") or "fail_reason" in trial.system_attrs else FAILED
+    return PRUNED if trial.state is TrialState.PRUNED else COMPLETE
 
 
 def _values(trial: FrozenTrial, m: int) -> list[float]:

@@ -18,16 +18,18 @@ except ImportError as error:
 
 from boke.history import Data
 from boke.integrations._columns import draw
+from boke.integrations._explain import as_it_was, explanation
 from boke.integrations._outcomes import outcomes
-from boke.integrations._reader import Reader, Table
-from boke.optimizer import Optimizer
-from boke.policies import Key, Policy
+from boke.integrations._reader import MEANT, Reader, Table
+from boke.optimizer import Explanation, Optimizer
+from boke.policies import Key, Policy, Suggestion
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+UNDER_WAY = 1000  # trials whose parameters are remembered until they are told
 WEIGHTS = 1  # tells the generator of scalarisation weights from those of the policy
 
 ConstraintsFunc = Callable[["FrozenTrial"], Sequence[float]]
@@ -36,11 +38,11 @@ ConstraintsFunc = Callable[["FrozenTrial"], Sequence[float]]
 class BOKESampler(BaseSampler):
     """Sampler by kernel regression and density-based exploration, for one or several objectives.
 
-    Running trials, of this process or another, and failed ones count as density without a value. Pruned trials count
-    with their last intermediate value. Infeasible trials, whether by ``Trial.set_constraint`` or by
-    ``constraints_func``, are worse than all feasible ones. Parameters that always occur together are chosen together;
-    conditional ones form groups of their own. Several objectives are searched along their Pareto front by random
-    scalarisations.
+    Running trials, of this process or another, count as density without a value, failed ones as no better than the
+    worst. Pruned trials count with their last intermediate value. Infeasible trials, whether by
+    ``Trial.set_constraint`` or by ``constraints_func``, are worse than all feasible ones. Parameters that always occur
+    together are chosen together; conditional ones form groups of their own. Several objectives are searched along
+    their Pareto front by random scalarisations.
 
     A suggestion depends on the study's trials, the seed and the trial's number, and on nothing else: workers may use
     the same seed, and a study that is resumed goes on as if it had not been interrupted.
@@ -72,12 +74,13 @@ class BOKESampler(BaseSampler):
         self._readers: dict[Any, Reader] = {}
         self._study: tuple[Any, int] | None = None
         self._read_for: tuple[int, int] | None = None
+        self._meant: dict[int, dict[str, Any]] = {}  # trial id -> parameters of trials that are under way
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         del state["_lock"]
-        return state | {"_readers": {}, "_study": None, "_read_for": None}  # all of it is in the study
+        return state | {"_readers": {}, "_study": None, "_read_for": None, "_meant": {}}  # all of it is in the study
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -103,6 +106,7 @@ class BOKESampler(BaseSampler):
             params: dict[str, Any] = {}
             for group in filter(None, groups):
                 params |= self._suggest(reader, trial, {name: search_space[name] for name in group})
+            self._remember(trial, params)
             return params
 
     def sample_independent(
@@ -114,10 +118,11 @@ class BOKESampler(BaseSampler):
                 table = reader.table({param_name: param_distribution})
                 if len(table.X):
                     return self._suggest(reader, trial, {param_name: param_distribution})[param_name]
-            rng = np.random.default_rng((_mix(self._seed, (param_name,)), trial.number))
+            rng = np.random.default_rng((seed_for(self._seed, (param_name,)), trial.number))
             return draw(param_distribution, rng)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        self._leave_behind(study, trial, state)
         if self._constraints_func is None or state not in (TrialState.COMPLETE, TrialState.PRUNED):
             return
         constraints = None
@@ -127,6 +132,39 @@ class BOKESampler(BaseSampler):
                 raise ValueError(f"The constraint values must not be nan. Got {constraints}.")
         finally:
             study._storage.set_trial_system_attr(trial._trial_id, "constraints", constraints)
+
+    def _remember(self, trial: FrozenTrial, params: dict[str, Any]) -> None:
+        with self._lock:
+            self._meant[trial._trial_id] = params
+            while len(self._meant) > UNDER_WAY:
+                del self._meant[next(iter(self._meant))]
+
+    def _leave_behind(self, study: Study, trial: FrozenTrial, state: TrialState) -> None:
+        """Record the whole point of a trial that failed before it had asked for all of its parameters."""
+        with self._lock:
+            meant = self._meant.pop(trial._trial_id, {})
+        if state is TrialState.FAIL and not meant.keys() <= trial.params.keys():
+            study._storage.set_trial_system_attr(trial._trial_id, MEANT, meant)
+
+    def explain(self, study: Study, number: int) -> Explanation | None:
+        """Why a trial got its parameters: the past trials that argued for them, and how much was exploration.
+
+        A suggestion is a pure function of what was known, so it is made again. None where another point comes out:
+        for trials that were enqueued or added, that came before the space was known, or that another sampler, another
+        seed or another policy chose. Conditional parameters have no common explanation either.
+        """
+        trial, known = as_it_was(study, number)
+        reader = Reader(study)
+        reader.take(known)
+        space = {n: d for n, d in reader.search_space().items() if n in trial.params}
+        if len({group for group in reader.groups if set(group) & set(space)}) != 1:
+            return None
+        table = reader.table(space)
+        data, suggestion = self._decide(table, reader.pending(trial), number)
+        x = table.encode([trial.params])
+        if len(x) == 0 or not np.allclose(suggestion.x, x[0], rtol=0.0, atol=1e-6):
+            return None
+        return explanation(suggestion, data, x)
 
     def _reader(self, study: Study, trial: FrozenTrial, fresh: bool = False) -> Reader:
         """The study as it was when this trial first asked: one reading serves all of a trial's parameters."""
@@ -146,14 +184,18 @@ class BOKESampler(BaseSampler):
         self, reader: Reader, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
     ) -> dict[str, Any]:
         table = reader.table(distributions)
-        # groups of one size would else share their random numbers, and move in step
-        key = Key(_mix(self._seed, tuple(table.columns.distributions)), trial.number)
-        data = self._data(table, reader.pending(trial), trial.number)
-        return table.columns.params(self._policy.suggest(data, table.columns.space, key).x)
+        _, suggestion = self._decide(table, reader.pending(trial), trial.number)
+        return table.columns.params(suggestion.x)
+
+    def _decide(self, table: Table, pending: list[dict[str, Any]], number: int) -> tuple[Data, Suggestion]:
+        # groups of one size would share their random numbers without the names, and move in step
+        key = Key(seed_for(self._seed, tuple(table.columns.distributions)), number)
+        data = self._data(table, pending, number)
+        return data, self._policy.suggest(data, table.columns.space, key)
 
     def _data(self, table: Table, pending: list[dict[str, Any]], number: int) -> Data:
         rng = np.random.default_rng((self._seed, number, WEIGHTS))  # one draw of weights for all groups of a trial
-        y = outcomes(table.values, table.violation, table.pruned, rng)
+        y = outcomes(table.values, table.violation, table.pruned, table.failed, rng)
         told = ~np.isnan(y)
         silent = table.encode(pending)
         if told.all():
@@ -162,7 +204,7 @@ class BOKESampler(BaseSampler):
 
 
 @lru_cache(maxsize=256)
-def _mix(seed: int, names: tuple[str, ...]) -> int:
+def seed_for(seed: int, names: tuple[str, ...]) -> int:
     """A seed for these parameters; crc32 because Python's hash of a string is another one in every process."""
     words = [zlib.crc32(name.encode(errors="surrogatepass")) for name in names]
     return int(np.random.SeedSequence([seed, *words]).generate_state(1, np.uint64)[0])

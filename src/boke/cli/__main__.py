@@ -1,0 +1,6 @@
+"""python -m boke.cli"""
+
+from boke.cli import main
+
+if __name__ == "__main__":
+    main()
