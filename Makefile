@@ -11,10 +11,10 @@ CODE := src $(wildcard tests examples scripts docs/conf.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-bench lint format docs figures clean
+.PHONY: help demo test test-bench test-integrations lint format docs figures clean
 
 help: ## Show the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 	@echo
 	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) is where it lies."
 
@@ -26,6 +26,10 @@ test: $(VENV)/.group-test ## Run the tests; WORKERS=4 and PYTEST_ARGS="-k space"
 
 test-bench: ## Lint and test the bench in an environment of its own, .venv-bench, with everything it compares with
 	$(MAKE) -C bench test
+
+test-integrations: ## Test the integrations with Ray, PostgreSQL, gRPC and the dashboard, in .venv-integrations
+	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-integrations
+	$(VENV)-integrations/bin/python -m pytest -q tests/integrations tests/contract tests/test_examples.py $(PYTEST_ARGS)
 
 lint: $(VENV)/.group-lint ## Check style, formatting, types and the direction of imports
 	$(PY) -m ruff check $(CODE)

@@ -21,6 +21,7 @@ from boke.integrations.optuna import BOKESampler
 from boke.model import KernelModel
 from boke.optimizer import Explanation, Optimizer, Recommendation
 from boke.quasirandom import sobol
+from boke.recommend import EmpiricalBestArm
 from boke.scores import scaled
 from boke.space import Array, Categorical, Space
 
@@ -98,11 +99,12 @@ def _arrivals(trials: list[FrozenTrial]) -> NDArray[np.int64]:
 
 
 def estimate(optimizer: Optimizer, x: Array) -> Estimate:
-    """The kernel mean at x (d,), with the bandwidth of least leave-one-out error."""
+    """The kernel mean at x (d,), with the bandwidth of the recommendation, so that the two can be compared."""
     data = optimizer.history.data(1.0)
-    if len(data.y) < 3:
-        return Estimate(float(data.y.mean()) if len(data.y) else math.nan, None, None, float(len(data.y)))
-    model = KernelModel(data.X, data.y, bandwidth=LeastSquaresCV(), categorical=optimizer.space.categorical)
+    if len(data.y) == 0:
+        return Estimate(math.nan, None, None, 0.0)
+    width = EmpiricalBestArm().recommend(data, optimizer.space).bandwidth
+    model = KernelModel(data.X, data.y, bandwidth=width, categorical=optimizer.space.categorical)
     return _weighted(model.shares(x), data.y, float(model.density(x[None])[0]))
 
 
