@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 from pathlib import Path
@@ -34,13 +35,23 @@ def storage_of(where: str, *, new: bool = False) -> BaseStorage:
         if url.startswith("sqlite:///"):
             _check_file(Path(url.removeprefix("sqlite:///")), new)
             return _database(url, {"connect_args": {"timeout": LOCK_WAIT}})
-        return _database(url, {"pool_pre_ping": True})
+        return _database(_with_driver(url), {"pool_pre_ping": True})
     except Problem:
         raise
-    except ImportError as error:
-        raise Problem(f"The storage {where} needs a driver: pip install {error.name} ({error})") from None
+    except ImportError:
+        raise Problem(f"The storage {where} needs a driver, for PostgreSQL: pip install psycopg2-binary") from None
     except Exception as error:  # SQLAlchemy has dozens, all of which mean the same to a user
         raise Problem(f"The storage {where} cannot be opened: {_first_line(error)}") from None
+
+
+def _with_driver(url: str) -> str:
+    """Which driver plain postgresql:// means depends on SQLAlchemy's version: take the one that is installed."""
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgresql", "postgres"):
+        for driver in ("psycopg2", "psycopg"):
+            if importlib.util.find_spec(driver) is not None:
+                return f"postgresql+{driver}://{rest}"
+    return url
 
 
 def _database(url: str, settings: dict[str, Any]) -> BaseStorage:

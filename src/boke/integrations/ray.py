@@ -64,8 +64,8 @@ class BOKESearch(Searcher):
         if mode not in (None, "min", "max"):
             raise ValueError(f"The 'mode' parameter of BOKESearch must be 'min' or 'max'. Got {mode!r}.")
         super().__init__(metric=metric, mode=mode)
-        if metric is not None:
-            self._metric = metric
+        self._metric: str | None = metric
+        self._mode: str | None = mode
         self._points = [dict(point) for point in points_to_evaluate or []]
         self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
         if self._rewards is not None and len(self._rewards) != len(self._points):
