@@ -14,7 +14,7 @@ import numpy as np
 from boke_bench import analysis
 from boke_bench.labels import label
 from boke_bench.protocol import Array
-from boke_bench.study import Cell, Study
+from boke_bench.study import Cell, Study, View
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,13 @@ class Table:
 
 
 def final_table(study: Study) -> Table:
-    """Median and quartiles of each panel after the whole budget."""
+    """Median and quartiles of each panel after the whole budget, over the seeds that all with that budget have."""
     names = study.optimizers
     rows: list[list[str]] = []
     best: set[tuple[int, int]] = set()
     for view in study.views:
-        medians = {name: float(np.nanmedian(cell.curve[:, -1])) for name, cell in view.cells.items()}
+        ends = _ends(view)
+        medians = {name: float(np.nanmedian(values)) for name, values in ends.items()}
         eligible = {name: medians[name] for name in medians if view.cells[name].budget == view.budget}
         smaller = study.is_design or view.shows_regret
         winner = (min if smaller else max)(eligible, key=lambda name: eligible[name])
@@ -46,9 +47,9 @@ def final_table(study: Study) -> Table:
             cell = view.cells.get(name)
             if cell is not None and medians[name] == medians[winner] and name in eligible:
                 best.add((len(rows), column))
-            row.append("–" if cell is None else _median(cell, view.budget))
+            row.append("–" if cell is None else _median(ends[name]) + _short(cell, view.budget))
         rows.append(row)
-    note = f"{study.subtitle}. Median, quartiles in brackets; @n: after n evaluations."
+    note = f"{study.subtitle}. Median over the seeds that all have, quartiles in brackets; @n: after n evaluations."
     return Table(
         f"{study.quantity[0].upper()}{study.quantity[1:]} at the end", ["", *map(label, names)], rows, note, best
     )
@@ -107,7 +108,7 @@ def runtime_table(study: Study) -> Table:
 
     def entry(cell: Cell, full: int) -> str:
         totals = cell.optimizer_s.sum(axis=1)
-        return _mean_sd(totals) + (f" @{cell.budget}" if cell.budget != full else "")
+        return _mean_sd(totals) + _short(cell, full)
 
     return _by_panel(study, "Seconds of the optimizer in a run", entry, "Mean ± standard deviation over runs")
 
@@ -238,10 +239,29 @@ def _by_panel(study: Study, title: str, entry: Callable[[Cell, int], str], note:
     return Table(title, ["", *(view.panel.title for view in study.views)], rows, note)
 
 
-def _median(cell: Cell, full: int) -> str:
-    low, middle, high = (_digits(value) for value in np.nanquantile(cell.curve[:, -1], (0.25, 0.5, 0.75)))
-    quartiles = f" [{low}, {high}]" if len(cell.seeds) > 1 else ""
-    return middle + quartiles + (f" @{cell.budget}" if cell.budget != full else "")
+def _ends(view: View) -> dict[str, Array]:
+    """The last values of each optimizer's runs; where some have more seeds than others, only the common ones.
+
+    Each seed may have an instance of its own, so medians over different seeds cannot be compared. Optimizers with
+    smaller budgets, which nobody can compare either, keep theirs.
+    """
+    full = [cell for cell in view.cells.values() if cell.budget == view.budget]
+    common = list(set.intersection(*(set(cell.seeds.tolist()) for cell in full)))
+    ends = {}
+    for name, cell in view.cells.items():
+        kept = np.isin(cell.seeds, common) if common and cell.budget == view.budget else np.full(len(cell.seeds), True)
+        ends[name] = cell.curve[kept, -1]
+    return ends
+
+
+def _median(values: Array) -> str:
+    low, middle, high = (_digits(value) for value in np.nanquantile(values, (0.25, 0.5, 0.75)))
+    return middle + (f" [{low}, {high}]" if len(values) > 1 else "")
+
+
+def _short(cell: Cell, full: int) -> str:
+    """Says that the budget was smaller than the others' in its place."""
+    return f" @{cell.budget}" if cell.budget != full else ""
 
 
 def _mean_sd(values: Array) -> str:
