@@ -79,7 +79,12 @@ def test_the_command_line(url, tmp_path):
     (tmp_path / "space.toml").write_text("x = {low = 0.0, high = 1.0}\n")
     command = [sys.executable, "-m", "boke.cli", "run", "--space", "space.toml", "--cmd", "echo {x}", "--trials", "12"]
     both = [
-        subprocess.Popen([*command, "--storage", url.replace("+psycopg2", ""), "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [*command, "--storage", url.replace("+psycopg2", ""), "--json"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for _ in range(2)
     ]
     answers = [json.loads(process.communicate(timeout=200)[0]) for process in both]
