@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= auto
+TRIALS ?= 50
 PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
@@ -18,8 +19,10 @@ help: ## Show the targets
 	@echo
 	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) is where it lies."
 
-demo: $(VENV)/.group-demo ## Run examples/demo.py: writes demo.png and demo.jsonl
-	$(PY) examples/demo.py
+demo: $(VENV)/.group-demo ## Tune a model from one TOML file; writes demo.html and demo.png. TRIALS=100 goes on to 100
+	$(PY) -m boke.cli run examples/demo/study.toml --trials $(TRIALS)
+	$(PY) -m boke.cli recommend examples/demo/study.toml
+	$(PY) -m boke.cli report examples/demo/study.toml --out demo.html --png demo.png
 
 test: $(VENV)/.group-test ## Run the tests; WORKERS=4 and PYTEST_ARGS="-k space" are understood
 	$(PY) -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
@@ -54,7 +57,7 @@ figures: $(VENV)/.group-demo ## Draw the figures of the documentation into docs/
 	$(PY) examples/figures.py
 
 clean: ## Remove caches, built pages and demo output; the environment stays
-	rm -rf docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.png demo*.jsonl quickstart.png
+	rm -rf docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.png demo.html demo*.jsonl quickstart.png examples/demo/*.db examples/demo/*-logs
 	find src tests examples scripts docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # An environment that somebody else made, or whose making was interrupted, is completed rather than replaced.

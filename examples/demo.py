@@ -1,4 +1,4 @@
-"""Tune gradient boosting on the diabetes data, compare with random search, draw a summary: make demo
+"""Tune gradient boosting on the diabetes data, compare with random search, draw a summary: python examples/demo.py
 
 Writes demo.jsonl (the state, after every trial), demo-random.jsonl (the comparison) and demo.png. Run it again and it
 continues where it stopped. Without state or pictures the whole demo is one line:

@@ -318,7 +318,8 @@ def test_export(folder):
 def test_a_report_has_everything_and_needs_nothing(folder):
     study_file("fragile", trials=25)
     call("run", "study.toml", "-q")
-    assert call("report").strip() == "study.html"
+    assert call("report", "--png", "study.png").split() == ["study.html", "study.png"]
+    assert Path("study.png").read_bytes().startswith(b"\x89PNG")
     page = Path("study.html").read_text(encoding="utf-8")
     for part in (
         "best observed",

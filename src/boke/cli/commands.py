@@ -260,8 +260,9 @@ def export_(source: str, file: str, kind: str | None, study: str | None) -> None
 @boke.command()
 @click.argument("source", default=SOURCE)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The page. Default: STUDY.html")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a summary into a PNG file.")
 @click.option("--study", help="Name of the study, where the storage has several.")
-def report(source: str, out: Path | None, study: str | None) -> None:
+def report(source: str, out: Path | None, png: Path | None, study: str | None) -> None:
     """Write a page about a study: progress, best and recommended, slices, importances, failures, explanations."""
     from boke.cli import report as pages
 
@@ -270,9 +271,12 @@ def report(source: str, out: Path | None, study: str | None) -> None:
     page = pages.report(found)
     try:
         out.write_text(page, encoding="utf-8")
+        click.echo(str(out))
+        if png is not None:
+            pages.picture(found, png)
+            click.echo(str(png))
     except OSError as error:
-        raise Problem(f"{out} cannot be written: {error}") from None
-    click.echo(str(out))
+        raise Problem(f"{error.filename or out} cannot be written: {error}") from None
 
 
 @boke.command()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,23 @@ def report(study: Study) -> str:
         "BODY": body,
     }
     return re.sub("|".join(f"@{key}@" for key in fields), lambda match: fields[match[0][1:-1]], template)
+
+
+def picture(study: Study, file: Path) -> None:
+    """Progress, the most important parameter's slice and all trials, in one PNG."""
+    from matplotlib.figure import Figure
+
+    from boke import plotting
+
+    optimizer = optimizer_of(study)
+    names = list(importance(optimizer))
+    figure = Figure(figsize=(12.0, 7.0), layout="constrained")
+    axes = figure.subplot_mosaic([["progress", "slice"], ["all", "all"]])
+    plotting.plot_convergence(optimizer, ax=axes["progress"])
+    plotting.plot_slice(optimizer, names[0] if len(names) == 1 else tuple(names[:2]), ax=axes["slice"])
+    plotting.plot_parallel(optimizer, ax=axes["all"])
+    figure.suptitle(f"{study.study_name}: best {number(optimizer.best.value or 0.0)} of {len(study.trials)} trials")
+    figure.savefig(file, dpi=120)
 
 
 def _one(study: Study, trials: list[FrozenTrial]) -> str:
