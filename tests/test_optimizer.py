@@ -85,9 +85,9 @@ def test_order_does_not_matter_with_trials_still_pending():
 
 
 def test_asking_again_is_repeatable_from_data_alone():
-    """Rebuilding from the told points, in bulk, continues like the run that made them."""
-    first = run(Optimizer([(-5, 5)] * 3, rng=7), 30, lambda p: p["x0"] ** 2)
-    second = Optimizer([(-5, 5)] * 3, rng=7)
+    """Rebuilding from the told points, in bulk, continues like the run that made them: for policies without outcomes."""
+    first = run(Optimizer([(-5, 5)] * 3, rng=7, policy=BOKEPlus()), 30, lambda p: p["x0"] ** 2)
+    second = Optimizer([(-5, 5)] * 3, rng=7, policy=BOKEPlus())
     points = np.array([list(t.params.values()) for t in first.history])
     second.tell_many(points, first.history.values)
     assert first.ask().params == second.ask().params
@@ -195,7 +195,7 @@ def test_tell_many_equals_tells_one_by_one():
 
 
 def test_recommendation_is_the_theorems_on_request():
-    optimizer = run(Optimizer([(0, 1)], rng=0), 40, lambda p: (p["x0"] - 0.4) ** 2)
+    optimizer = run(Optimizer([(0, 1)], rng=0, policy=BOKEPlus()), 40, lambda p: (p["x0"] - 0.4) ** 2)
     theorem = optimizer.recommend(EmpiricalBestArm(separation="fill"))
     assert abs(theorem.params["x0"] - 0.4) < 0.2
     usual = optimizer.recommend()
@@ -204,7 +204,7 @@ def test_recommendation_is_the_theorems_on_request():
 
 
 def test_explanation_names_the_trials_and_the_exploration():
-    optimizer = run(Optimizer(MIXED, rng=0), 40)
+    optimizer = run(Optimizer(MIXED, rng=0, policy=BOKEPlus()), 40)
     branches = {optimizer.explain(n).branch for n in range(40)}
     assert branches == {"initial", "explore", "exploit"}
     number = next(n for n in range(20, 40) if optimizer.explain(n).branch == "explore")
@@ -214,6 +214,12 @@ def test_explanation_names_the_trials_and_the_exploration():
     assert str(told).startswith("explore: mean")
     exploit = next(e for e in map(optimizer.explain, range(20, 40)) if e.branch == "exploit")
     assert exploit.exploration == 0
+
+
+def test_local_suggestions_are_explained_by_the_kernel_model():
+    optimizer = run(Optimizer(MIXED, rng=0), 30)
+    told = next(e for e in map(optimizer.explain, range(20, 30)) if e.branch == "local")
+    assert told.exploration == 0 and sum(share for _, share in told.trials) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_explanation_is_what_the_policy_saw_at_the_time():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boke.space import Array, Space
+from boke.space import Array, Mask, Space
 
 
 class State(Enum):
@@ -55,12 +55,14 @@ class Data:
         y: Their values (t,). Infinite ones have become the worst or best finite one.
         silent: Pending and failed points (s, d): density without a value.
         numbers: Trial number (t,) of every row of X.
+        asked: Which rows of X (t,) had been asked for; None is all of them.
     """
 
     X: Array
     y: Array
     silent: Array
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    asked: Mask | None = None
 
     @property
     def points(self) -> Array:
@@ -215,7 +217,9 @@ class History:
         order = np.argsort(row_keys(np.column_stack([X, y])), kind="stable")
         X, y = X[order], y[order]
         S = x[silent]
-        return Data(X, _finite(y), S[np.argsort(row_keys(S), kind="stable")], np.flatnonzero(complete)[order])
+        S = S[np.argsort(row_keys(S), kind="stable")]
+        numbers = np.flatnonzero(complete)[order]
+        return Data(X, _finite(y), S, numbers, self._asked_at[numbers] >= 0)
 
     def _grow(self) -> None:
         for name in ("_native", "_x", "_value", "_state", "_told_at", "_asked_at"):

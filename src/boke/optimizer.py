@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from boke import state as statefile
 from boke.history import Data, History, State, Trial, as_value
-from boke.policies import BOKEPlus, Key, Policy
+from boke.policies import BOKELocal, Key, Policy
 from boke.recommend import EmpiricalBestArm
 from boke.space import Array, Space
 
@@ -44,7 +44,7 @@ class Explanation:
     """Why a trial was suggested.
 
     Attributes:
-        branch: "initial", "explore", "exploit", "density", "repeat" or "widen".
+        branch: "initial", "explore", "exploit", "local", "density", "repeat" or "widen".
         mean: What the model expected there, on the policy's scale of y (larger is better).
         exploration: The exploration term β_t σ̂ that was added to it.
         density: W at the point: how much was known around it.
@@ -85,10 +85,10 @@ class Optimizer:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f"The 'direction' parameter must be 'minimize' or 'maximize'. Got {direction!r}.")
         if policy is not None and not callable(getattr(policy, "suggest", None)):
-            raise TypeError(f"The 'policy' parameter must be a policy, such as BOKEPlus(). Got {policy!r}.")
+            raise TypeError(f"The 'policy' parameter must be a policy, such as BOKELocal(). Got {policy!r}.")
         self.space = Space.of(space)
         self.direction = direction
-        self.policy: Policy = BOKEPlus() if policy is None else policy
+        self.policy: Policy = BOKELocal() if policy is None else policy
         self.seed = _seed(rng)
         self.history = History(self.space)
         self._sign = 1.0 if direction == "maximize" else -1.0
@@ -192,12 +192,13 @@ class Optimizer:
                 raise ValueError(f"Trial {number} was told without having been asked: there is nothing to explain.")
             data = self.history.data(self._sign, before=number)
             suggestion = self.policy.suggest(data, self.space, Key(self.seed, number))
-            if suggestion.model is None:
+            model = suggestion.model
+            if model is None:
                 return Explanation(suggestion.branch, 0.0, 0.0, 0.0, [])
             x = self.history.x[number][None]
-            mean, density, _, *_ = suggestion.model.predict(x)
+            mean, density, _, *_ = model.predict(x)
             bonus = suggestion.beta * (density[0] + suggestion.rho) ** -0.5 if suggestion.beta else 0.0
-            shares = suggestion.model.shares(x)
+            shares = model.shares(x)
             trials = self._shares(data, shares) if len(shares) == len(data.y) else []
             return Explanation(suggestion.branch, float(mean[0]), float(bonus), float(density[0]), trials)
 

@@ -5,6 +5,7 @@ process. Inside, larger is better and points live in the unit cube.
 
     BOKE                 argmax m + β_t σ̂                        algorithm BOKE
     BOKEPlus             BOKE with probability q, else argmax m   algorithm BOKE+
+    BOKELocal            BOKE with probability q, else a local model in a trust region: beyond the paper
     DensityExploration   argmin W                                 eq. min KDE
     KRUCB                arm selection and progressive widening   algorithm KR-UCB
 """
@@ -12,13 +13,16 @@ process. Inside, larger is better and points live in the unit cube.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
 from boke.argmax import argmax
 from boke.bandwidth import Bandwidth, Silverman
@@ -27,8 +31,9 @@ from boke.history import Data
 from boke.kernels import Kernel, get_kernel
 from boke.model import KernelModel
 from boke.quasirandom import sobol
+from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
-from boke.space import Array, Space
+from boke.space import Array, Mask, Space
 
 CENTERS = 256  # observations near which candidates are placed, at most
 
@@ -46,13 +51,21 @@ class Key:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A point (d,) of the unit cube and why: the branch that chose it and the exploration weight it used."""
+    """A point (d,) of the unit cube and why: the branch that chose it and the exploration weight it used.
+
+    Attributes:
+        source: The kernel model behind it, or how to make it where the branch did without one.
+    """
 
     x: Array
     branch: str
-    model: KernelModel | None = None
+    source: KernelModel | Callable[[], KernelModel] | None = None
     beta: float = 0.0
     rho: float = 0.0
+
+    @property
+    def model(self) -> KernelModel | None:
+        return self.source() if callable(self.source) else self.source
 
 
 class Policy(Protocol):
@@ -138,6 +151,49 @@ class BOKEPlus(BOKE):
         if rng.random() < self.q:
             return self._explore(model, data, space, rng)
         return Suggestion(self._argmax(Mean(model), 0.0, model, data, space, rng), "exploit", model)
+
+
+@dataclass(frozen=True)
+class BOKELocal(BOKE):
+    """With probability q maximize IKR-UCB, otherwise the expected improvement of a local model in a trust region.
+
+    The exploring share keeps the consistency of BOKE+: whatever the other trials do, those of the exploring branch
+    alone make the fill distance go to zero. docs/local.md says how the local model works and what each part is worth.
+    Finite decision sets are left to IKR-UCB and the kernel mean.
+
+    Args:
+        q: Probability of exploring.
+        region: How the trust region follows success and failure.
+    """
+
+    q: float = 0.05
+    region: TrustRegion = TrustRegion()
+
+    def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
+        if (first := initial(self, data, space, key)) is not None:
+            return first
+        rng = key.generator()
+        explores = explored(key.seed, np.append(data.numbers, key.number), self.q)
+        if not explores[-1] and space.enumerate(self.n_acq) is None:
+            asked = np.ones(len(data.numbers), bool) if data.asked is None else data.asked
+            x = local.suggest(data, space, self.region, asked & ~explores[:-1], rng)
+            if x is not None:
+                return Suggestion(x, "local", lambda: self._fit(data, space))
+        model = self._fit(data, space)
+        if explores[-1]:
+            return self._explore(model, data, space, rng)
+        return Suggestion(self._argmax(Mean(model), 0.0, model, data, space, rng), "exploit", model)
+
+
+def explored(seed: int, numbers: NDArray[np.int64], q: float) -> Mask:
+    """Which trials (n,) are of the exploring branch: a hash of seed and number, so that all are known at once."""
+    with np.errstate(over="ignore"):
+        mixed = (numbers.astype(np.uint64) + np.uint64(seed % 2**64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= np.uint64(seed >> 64) if 0 < seed >> 64 < 2**64 else np.uint64(0)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53 < q)
 
 
 @dataclass(frozen=True)

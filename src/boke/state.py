@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boke import acquisition, bandwidth, policies
+from boke import acquisition, bandwidth, policies, region
 from boke.history import State
 from boke.policies import Policy
 from boke.space import Array, Categorical, Float, Int, Space
@@ -35,6 +35,8 @@ KNOWN: dict[str, type] = {
     for cls in (
         policies.BOKE,
         policies.BOKEPlus,
+        policies.BOKELocal,
+        region.TrustRegion,
         policies.DensityExploration,
         policies.KRUCB,
         bandwidth.Fixed,

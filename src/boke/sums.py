@@ -16,7 +16,7 @@ x / ℓ allows. For a compact kernel, W = 0 gives the mean of y (section 4.1).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,4 +190,5 @@ def times(sums: Sums, factor: float) -> Sums:
 
 
 def _stack(parts: list[Sums]) -> Sums:
-    return Sums(*(None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns: list[Any] = [None if column[0] is None else np.concatenate(column) for column in zip(*parts, strict=True)]
+    return Sums(*columns)

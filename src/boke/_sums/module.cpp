@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "local_gp.hpp"
 
 namespace nb = nanobind;
 using namespace boke;
@@ -146,6 +147,7 @@ NB_MODULE(_native, m) {
         .def("__call__", &Sums::evaluate, nb::arg("z"), nb::arg("codes"), nb::arg("gradient") = false,
              nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
         .def_prop_ro("bytes", &Sums::bytes);
+    bind_local_gp(m);
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);

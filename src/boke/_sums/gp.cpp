@@ -1,0 +1,215 @@
+// A small Gaussian process: Matern-5/2 plus a quadratic trend, k = matern(|x - x'| / l) + a (1 + x . x')^2 + noise.
+// ../gp.py says what is computed. As the kernel sums, this is compiled once for each instruction set, and all copies
+// agree to the last bit: loops over vectors are element by element, and dot products have eight running sums each.
+#include "gp.hpp"
+
+#include "special.hpp"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define INLINE inline __attribute__((always_inline))
+
+namespace boke {
+namespace {
+
+constexpr double INF = __builtin_huge_val();
+constexpr double SQRT5 = 2.23606797749978969;
+constexpr double SMALLEST = 1e-20;  // of the variance, relative to the signal's
+
+// exp(x) for x <= 0, 0 below -700; branch-free, so that loops over it become vector code
+INLINE double exponential(double x) {
+    const double magic = 6755399441055744.0;
+    const double inside = x < -700.0 ? -700.0 : x;
+    const double shifted = inside * 1.4426950408889634 + magic;
+    const double n = shifted - magic;
+    const double r = (inside - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10;
+    const double r2 = r * r, r4 = r2 * r2;
+    const double low = ((1.0 + r) + r2 * (1.0 / 2 + r * (1.0 / 6))) +
+                       r4 * ((1.0 / 24 + r * (1.0 / 120)) + r2 * (1.0 / 720 + r * (1.0 / 5040)));
+    const double high = ((1.0 / 40320 + r * (1.0 / 362880)) + r2 * (1.0 / 3628800 + r * (1.0 / 39916800))) +
+                        r4 * (1.0 / 479001600 + r * (1.0 / 6227020800));
+    const double value = low + (r4 * r4) * high;
+    long long bits, power;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    __builtin_memcpy(&power, &shifted, sizeof power);
+    bits += power << 52;
+    double result;
+    __builtin_memcpy(&result, &bits, sizeof result);
+    return x < -700.0 ? 0.0 : result;
+}
+
+INLINE double dot(const double *a, const double *b, std::size_t n) {
+    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    std::size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (std::size_t k = 0; k < 8; ++k) sum[k] += a[i + k] * b[i + k];
+    for (std::size_t k = 0; i < n; ++i, ++k) sum[k] += a[i] * b[i];
+    return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+}
+
+INLINE void add(double *to, double factor, const double *from, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
+INLINE double matern(double squared, double length) {
+    const double r = SQRT5 / length * __builtin_sqrt(squared);
+    return (1.0 + r + r * r * (1.0 / 3)) * exponential(-r);
+}
+
+void prepare(GP &gp) {
+    for (std::size_t i = 0; i < gp.n; ++i)
+        for (std::size_t k = 0; k < gp.d; ++k) gp.by_column[k * gp.stride + i] = gp.z[i * gp.d + k];
+    for (std::size_t i = 0; i < gp.n; ++i) {
+        double *away = gp.distance + i * gp.stride, *product = gp.gram + i * gp.stride;
+        for (std::size_t j = 0; j < gp.stride; ++j) away[j] = product[j] = 0.0;
+        for (std::size_t k = 0; k < gp.d; ++k) {
+            const double *column = gp.by_column + k * gp.stride;
+            const double at = gp.z[i * gp.d + k];
+            for (std::size_t j = 0; j < gp.n; ++j) {
+                away[j] += (column[j] - at) * (column[j] - at);
+                product[j] += column[j] * at;
+            }
+        }
+    }
+}
+
+// K into `factor`, upper triangle by rows, and there K = U'U; false if it is not positive definite
+bool factorize(GP &gp, const double *matern) {
+    const std::size_t n = gp.n, stride = gp.stride;
+    for (std::size_t i = 0; i < n; ++i) {
+        double *row = gp.factor + i * stride;
+        const double *m = matern + i * stride, *g = gp.gram + i * stride;
+        for (std::size_t j = i; j < n; ++j) row[j] = m[j] + gp.trend * ((1.0 + g[j]) * (1.0 + g[j]));
+        row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+        double *pivot = gp.factor + k * stride;
+        if (!(pivot[k] > 0.0)) return false;
+        const double root = __builtin_sqrt(pivot[k]);
+        for (std::size_t j = k; j < n; ++j) pivot[j] /= root;
+        for (std::size_t i = k + 1; i < n; ++i) add(gp.factor + i * stride + i, -pivot[i], pivot + i, n - i);
+    }
+    return true;
+}
+
+// work = U^-T y
+void forward(GP &gp, std::size_t version) {
+    for (std::size_t i = 0; i < gp.n; ++i) gp.work[i] = gp.y[version * gp.n + i];
+    for (std::size_t k = 0; k < gp.n; ++k) {
+        const double *row = gp.factor + k * gp.stride;
+        gp.work[k] /= row[k];
+        add(gp.work + k + 1, -gp.work[k], row + k + 1, gp.n - k - 1);
+    }
+}
+
+double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::size_t k) {
+    gp.length = grid.length[i], gp.trend = grid.trend[j], gp.noise = grid.noise[k];
+    double *m = gp.matern + i * gp.n * gp.stride;
+    if (!gp.filled[i]) {
+        for (std::size_t row = 0; row < gp.n; ++row)
+            for (std::size_t c = row; c < gp.n; ++c)
+                m[row * gp.stride + c] = matern(gp.distance[row * gp.stride + c], gp.length);
+        gp.filled[i] = true;
+    }
+    if (!factorize(gp, m)) return -INF;
+    const double n = static_cast<double>(gp.n);
+    double half = 0.0, best = -INF;
+    for (std::size_t r = 0; r < gp.n; ++r) half += __builtin_log(gp.factor[r * gp.stride + r]);
+    for (std::size_t v = 0; v < gp.versions; ++v) {
+        forward(gp, v);
+        const double raw = dot(gp.work, gp.work, gp.n) / n, variance = raw > 1e-30 ? raw : 1e-30;
+        const double value = gp.jacobian[v] - half - 0.5 * n * __builtin_log(variance);
+        if (value > best) best = value, gp.version = v, gp.variance = variance;
+    }
+    return best;
+}
+
+// From the factor: rows of U^-T and alpha = K^-1 y
+void finish(GP &gp) {
+    const std::size_t n = gp.n, stride = gp.stride;
+    forward(gp, gp.version);
+    for (std::size_t i = 0; i < n * stride; ++i) gp.inverse[i] = 0.0;
+    for (std::size_t i = 0; i < n; ++i) {
+        double *row = gp.inverse + i * stride;
+        row[i] = 1.0;
+        for (std::size_t k = 0; k < i; ++k) add(row, -gp.factor[k * stride + i], gp.inverse + k * stride, k + 1);
+        const double pivot = gp.factor[i * stride + i];
+        for (std::size_t j = 0; j <= i; ++j) row[j] /= pivot;
+    }
+    for (std::size_t i = 0; i < stride; ++i) gp.alpha[i] = 0.0;
+    for (std::size_t i = 0; i < n; ++i) add(gp.alpha, gp.work[i], gp.inverse + i * stride, i + 1);
+}
+
+// Kernel values with one point: k (n), and the distances and products behind them
+INLINE void cross(const GP &gp, const double *q, double *k, double *squared, double *product) {
+    for (std::size_t i = 0; i < gp.n; ++i) squared[i] = product[i] = 0.0;
+    for (std::size_t c = 0; c < gp.d; ++c) {
+        const double *column = gp.by_column + c * gp.stride;
+        for (std::size_t i = 0; i < gp.n; ++i) {
+            const double away = column[i] - q[c];
+            squared[i] += away * away;
+            product[i] += column[i] * q[c];
+        }
+    }
+    for (std::size_t i = 0; i < gp.n; ++i)
+        k[i] = matern(squared[i], gp.length) + gp.trend * ((1.0 + product[i]) * (1.0 + product[i]));
+}
+
+INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0 + square) * (1.0 + square)); }
+
+INLINE double floored(const GP &gp, double share) { return gp.variance * (share > SMALLEST ? share : SMALLEST); }
+
+void predict(const GP &gp, const double *q, std::size_t m, double *mean, double *sd, double *work) {
+    double *k = work, *squared = work + gp.stride, *product = work + 2 * gp.stride;
+    for (std::size_t r = 0; r < m; ++r) {
+        const double *at = q + r * gp.d;
+        cross(gp, at, k, squared, product);
+        double explained = 0.0;
+        for (std::size_t i = 0; i < gp.n; ++i) {
+            const double v = dot(gp.inverse + i * gp.stride, k, i + 1);
+            explained += v * v;
+        }
+        mean[r] = dot(k, gp.alpha, gp.n);
+        sd[r] = __builtin_sqrt(floored(gp, prior(gp, dot(at, at, gp.d)) - explained));
+    }
+}
+
+double log_ei(const GP &gp, const double *q, double best, double *slope, double *work) {
+    double *k = work, *squared = work + gp.stride, *product = work + 2 * gp.stride;
+    double *v = work + 3 * gp.stride, *w = work + 4 * gp.stride;
+    cross(gp, q, k, squared, product);
+    double explained = 0.0;
+    for (std::size_t i = 0; i < gp.n; ++i) {
+        v[i] = dot(gp.inverse + i * gp.stride, k, i + 1);
+        explained += v[i] * v[i];
+    }
+    const double square = dot(q, q, gp.d), share = prior(gp, square) - explained;
+    const double mean = dot(k, gp.alpha, gp.n), sd = __builtin_sqrt(floored(gp, share)), u = (mean - best) / sd;
+    const double log_h = log_improvement(u);
+    if (slope != nullptr) {
+        for (std::size_t i = 0; i < gp.stride; ++i) w[i] = 0.0;  // K^-1 k
+        for (std::size_t i = 0; i < gp.n; ++i) add(w, v[i], gp.inverse + i * gp.stride, i + 1);
+        // dk_i/dq = radial_i (q - z_i) + linear_i z_i; `squared` and `product` are used up by now
+        for (std::size_t i = 0; i < gp.n; ++i) {
+            const double r = SQRT5 / gp.length * __builtin_sqrt(squared[i]);
+            squared[i] = -5.0 / (3.0 * gp.length * gp.length) * (1.0 + r) * exponential(-r);
+            product[i] = 2.0 * gp.trend * (1.0 + product[i]);
+        }
+        const double gain = log_improvement_slope(u, log_h), moves = share > SMALLEST ? 1.0 : 0.0;
+        for (std::size_t c = 0; c < gp.d; ++c) {
+            const double *column = gp.by_column + c * gp.stride;
+            for (std::size_t i = 0; i < gp.n; ++i) k[i] = squared[i] * (q[c] - column[i]) + product[i] * column[i];
+            const double dmean = dot(k, gp.alpha, gp.n);
+            const double dvariance = moves * gp.variance * (4.0 * gp.trend * (1.0 + square) * q[c] - 2.0 * dot(k, w, gp.n));
+            const double dsd = 0.5 * dvariance / sd;
+            slope[c] = dsd / sd + gain * (dmean - u * dsd) / sd;
+        }
+    }
+    return __builtin_log(sd) + log_h;
+}
+
+}  // namespace
+
+GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, predict, log_ei}; }
+
+}  // namespace boke

@@ -1,0 +1,266 @@
+// boke._native.LocalGP: fit by a search over a grid, then predict, score and climb.
+#include "local_gp.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gp.hpp"
+
+namespace nb = nanobind;
+using namespace boke;
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Result = nb::ndarray<nb::numpy, double>;
+using Numbers = std::vector<double>;
+
+namespace {
+
+GPFunctions pick(const std::string &name) {
+#ifdef BOKE_X86
+    __builtin_cpu_init();
+    if ((name.empty() || name == "avx512") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+        return gp_avx512();
+    if ((name.empty() || name == "avx2") && __builtin_cpu_supports("avx2")) return gp_avx2();
+#endif
+    if (name.empty() || name == "baseline") return gp_baseline();
+    throw std::invalid_argument("This machine has no instruction set '" + name + "'.");
+}
+
+Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
+    double *copy = new double[std::max<std::size_t>(values.size(), 1)];
+    std::copy(values.begin(), values.end(), copy);
+    nb::capsule owner(copy, [](void *memory) noexcept { delete[] static_cast<double *>(memory); });
+    return Result(copy, shape.size(), shape.begin(), owner);
+}
+
+class LocalGP {
+  public:
+    LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
+            const std::vector<std::size_t> &start, const std::string &instructions)
+        : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_((n_ + 7) / 8 * 8),
+          z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
+          jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
+          noises_(noises), at_(start) {
+        if (n_ == 0 || y.shape(1) != n_ || y.shape(0) == 0 || jacobian.shape(0) != y.shape(0))
+            throw std::invalid_argument("Shapes of the observations do not agree.");
+        if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
+            throw std::invalid_argument("The search must start on the grid.");
+        const std::size_t square = n_ * stride_;
+        memory_.assign((4 + lengths_.size()) * square + (d_ + 2) * stride_, 0.0);
+        filled_.reset(new bool[lengths_.size()]());
+        double *next = memory_.data();
+        auto take = [&](std::size_t size) { return std::exchange(next, next + size); };
+        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0, take(d_ * stride_), take(square), take(square),
+                 take(lengths_.size() * square), filled_.get(), take(square), take(square), take(stride_), take(stride_),
+                 0.0, 0.0, 0.0, 0.0};
+        nb::gil_scoped_release unlocked;
+        run_.prepare(gp_);
+        const double unit = median_distance();
+        for (double &length : lengths_) length *= unit;
+        search();
+    }
+
+    nb::tuple predict(Matrix q) const {
+        check(q);
+        Numbers mean(q.shape(0)), sd(q.shape(0)), work(5 * stride_);
+        run_.predict(gp_, q.data(), q.shape(0), mean.data(), sd.data(), work.data());
+        return nb::make_tuple(array(mean, {mean.size()}), array(sd, {sd.size()}));
+    }
+
+    Result log_ei(Matrix q, double best) const {
+        check(q);
+        Numbers values(q.shape(0)), work(5 * stride_);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = run_.log_ei(gp_, q.data() + i * d_, best, nullptr, work.data());
+        return array(values, {values.size()});
+    }
+
+    nb::tuple log_ei_gradient(Matrix q, double best) const {
+        check(q);
+        Numbers values(q.shape(0)), slopes(q.shape(0) * d_), work(5 * stride_);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = run_.log_ei(gp_, q.data() + i * d_, best, slopes.data() + i * d_, work.data());
+        return nb::make_tuple(array(values, {values.size()}), array(slopes, {values.size(), d_}));
+    }
+
+    // The tops of log EI that are reached from the rows of q inside [low, high], and their values.
+    nb::tuple climb(Matrix q, double best, Vector low, Vector high, std::size_t evaluations) const {
+        check(q);
+        if (low.shape(0) != d_ || high.shape(0) != d_) throw std::invalid_argument("Shapes of the box do not agree.");
+        const std::size_t m = q.shape(0);
+        Numbers tops(q.data(), q.data() + m * d_), values(m);
+        {
+            nb::gil_scoped_release unlocked;
+            for (std::size_t i = 0; i < m; ++i)
+                values[i] = climb_one(tops.data() + i * d_, best, low.data(), high.data(), evaluations);
+        }
+        return nb::make_tuple(array(tops, {m, d_}), array(values, {m}));
+    }
+
+    // The posterior mean at the observations: y - noise * alpha, as K alpha = y.
+    Result fitted() const {
+        Numbers mean(n_);
+        for (std::size_t i = 0; i < n_; ++i) {
+            const double square = gp_.gram[i * stride_ + i];
+            const double own = gp_.noise * (1.0 + gp_.trend) + 1e-10 * (1.0 + gp_.trend * (1.0 + square) * (1.0 + square));
+            mean[i] = y_[gp_.version * n_ + i] - own * gp_.alpha[i];
+        }
+        return array(mean, {n_});
+    }
+
+    nb::tuple hyperparameters() const {
+        return nb::make_tuple(gp_.length, gp_.trend, gp_.noise, gp_.variance, likelihood_, gp_.version);
+    }
+
+  private:
+    double median_distance() const {
+        Numbers all;
+        all.reserve(n_ * n_ / 2);
+        for (std::size_t i = 0; i < n_; ++i)
+            for (std::size_t j = i + 1; j < n_; ++j) all.push_back(gp_.distance[i * stride_ + j]);
+        if (all.empty()) return 1.0;
+        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
+        const double median = std::sqrt(all[all.size() / 2]);
+        return median > 1e-12 ? median : 1.0;
+    }
+
+    // From the start, along one axis of the grid after the other, as long as the likelihood grows.
+    void search() {
+        const Grid grid{lengths_.data(), trends_.data(), noises_.data(), lengths_.size(), trends_.size(), noises_.size()};
+        const std::size_t sizes[3] = {lengths_.size(), trends_.size(), noises_.size()};
+        Numbers known(sizes[0] * sizes[1] * sizes[2], std::numeric_limits<double>::quiet_NaN());
+        auto value = [&](const std::vector<std::size_t> &p) {
+            double &v = known[(p[0] * sizes[1] + p[1]) * sizes[2] + p[2]];
+            if (std::isnan(v)) v = run_.likelihood(gp_, grid, p[0], p[1], p[2]);
+            return v;
+        };
+        likelihood_ = value(at_);
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (std::size_t axis = 0; axis < 3; ++axis)
+                for (int step : {-1, 1})
+                    for (auto next = at_; (step < 0 ? next[axis] > 0 : next[axis] + 1 < sizes[axis]);) {
+                        next[axis] += static_cast<std::size_t>(step);
+                        const double v = value(next);
+                        if (!(v > likelihood_ + 1e-9)) break;
+                        likelihood_ = v, at_ = next, moved = true;
+                    }
+        }
+        while (std::isinf(likelihood_) && at_[2] + 1 < sizes[2]) ++at_[2], likelihood_ = value(at_);
+        if (std::isinf(likelihood_)) throw std::runtime_error("No matrix of the grid is positive definite.");
+        run_.likelihood(gp_, grid, at_[0], at_[1], at_[2]);
+        run_.finish(gp_);
+    }
+
+    void check(const Matrix &q) const {
+        if (q.shape(1) != d_) throw std::invalid_argument("Shapes of the queries do not agree with the observations.");
+    }
+
+    // Projected BFGS with backtracking.
+    double climb_one(double *x, double best, const double *low, const double *high, std::size_t evaluations) const {
+        const std::size_t d = d_;
+        Numbers work(5 * stride_), g(d), p(d), trial(d), h(d), H(d * d, 0.0), s(d), r(d), Hr(d);
+        double f = run_.log_ei(gp_, x, best, g.data(), work.data()), width = 0.0;
+        for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
+        bool fresh = true;
+        for (std::size_t used = 1; used < evaluations;) {
+            double norm = 0.0, along = 0.0;
+            for (std::size_t i = 0; i < d; ++i) {
+                if ((x[i] <= low[i] && g[i] < 0.0) || (x[i] >= high[i] && g[i] > 0.0)) h[i] = 0.0;
+                else h[i] = g[i];
+                norm = std::max(norm, std::abs(h[i]));
+            }
+            if (!(norm > 1e-10) || !std::isfinite(norm)) break;
+            if (fresh) {
+                std::fill(H.begin(), H.end(), 0.0);
+                for (std::size_t i = 0; i < d; ++i) H[i * d + i] = 0.1 * width / norm;
+            }
+            for (std::size_t i = 0; i < d; ++i) {
+                p[i] = 0.0;
+                if (h[i] != 0.0)
+                    for (std::size_t j = 0; j < d; ++j) p[i] += H[i * d + j] * h[j];
+                along += p[i] * h[i];
+            }
+            if (!(along > 0.0)) {
+                if (fresh) break;
+                fresh = true;
+                continue;
+            }
+            bool gained = false;
+            for (double step = 1.0; used < evaluations && step > 1e-5; step *= 0.25) {
+                double rise = 0.0, move = 0.0;
+                for (std::size_t i = 0; i < d; ++i) {
+                    trial[i] = std::min(std::max(x[i] + step * p[i], low[i]), high[i]);
+                    rise += (trial[i] - x[i]) * g[i];
+                    move = std::max(move, std::abs(trial[i] - x[i]));
+                }
+                if (move < 1e-12 * width) break;
+                const double value = run_.log_ei(gp_, trial.data(), best, h.data(), work.data());
+                ++used;
+                if (value > f + 1e-4 * rise && value > f) {
+                    update(H, x, trial, g, h, s, r, Hr);
+                    gained = value > f + 1e-9;
+                    f = value;
+                    std::copy(trial.begin(), trial.end(), x);
+                    std::copy(h.begin(), h.end(), g.begin());
+                    break;
+                }
+            }
+            if (!gained && fresh) break;
+            fresh = !gained;
+        }
+        return f;
+    }
+
+    // BFGS on -f: s is the step, r the change of the gradient.
+    void update(Numbers &H, const double *x, const Numbers &to, const Numbers &g, const Numbers &h, Numbers &s,
+                Numbers &r, Numbers &Hr) const {
+        double sr = 0.0, rHr = 0.0;
+        for (std::size_t i = 0; i < d_; ++i) s[i] = to[i] - x[i], r[i] = g[i] - h[i], sr += s[i] * r[i];
+        if (!(sr > 1e-14)) return;
+        for (std::size_t i = 0; i < d_; ++i) {
+            Hr[i] = 0.0;
+            for (std::size_t j = 0; j < d_; ++j) Hr[i] += H[i * d_ + j] * r[j];
+            rHr += r[i] * Hr[i];
+        }
+        const double a = (1.0 + rHr / sr) / sr;
+        for (std::size_t i = 0; i < d_; ++i)
+            for (std::size_t j = 0; j < d_; ++j) H[i * d_ + j] += a * s[i] * s[j] - (Hr[i] * s[j] + s[i] * Hr[j]) / sr;
+    }
+
+    GPFunctions run_;
+    std::size_t n_, d_, stride_;
+    Numbers z_, y_, jacobian_, lengths_, trends_, noises_;
+    std::vector<std::size_t> at_;
+    Numbers memory_;
+    std::unique_ptr<bool[]> filled_;
+    GP gp_;
+    double likelihood_ = 0.0;
+};
+
+}  // namespace
+
+void bind_local_gp(nb::module_ &m) {
+    nb::class_<LocalGP>(m, "LocalGP")
+        .def(nb::init<Matrix, Matrix, Vector, const Numbers &, const Numbers &, const Numbers &, const std::vector<std::size_t> &,
+                      const std::string &>(),
+             nb::arg("z"), nb::arg("y"), nb::arg("jacobian"), nb::arg("lengths"), nb::arg("trends"), nb::arg("noises"), nb::arg("start"),
+             nb::arg("instructions") = "")
+        .def("predict", &LocalGP::predict)
+        .def("log_ei", &LocalGP::log_ei)
+        .def("log_ei_gradient", &LocalGP::log_ei_gradient)
+        .def("climb", &LocalGP::climb)
+        .def("fitted", &LocalGP::fitted)
+        .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
+}

@@ -1,0 +1,254 @@
+"""A small Gaussian process for the neighbourhood of an incumbent, on at most about a hundred observations.
+
+    k(z, z') = M(|z - z'| / l) + a (1 + z·z')² + noise         M: Matérn-5/2
+
+The second term is a quadratic with a prior on its coefficients: on smooth ground the model extrapolates like a local
+quadratic, on rugged ground the first term takes over. l, a and the noise are points of a small grid, found by climbing
+the marginal likelihood along its axes; the signal's variance is its maximizer in closed form. The values come in
+several versions, different monotone transformations of the same observations, and the likelihood, with its Jacobian,
+chooses among those as well.
+
+This is the definition; ``boke._native.LocalGP`` is its compiled twin. No BLAS, for the reason given in ``boke.sums``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+from boke.engine import NATIVE
+from boke.space import Array
+
+LENGTHS = (0.3, 0.6, 1.2, 2.5, 5.0)  # in units of the median distance between observations
+TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
+NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
+START = (2, 2, 1)
+SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def fit(Z: Array, Y: Array, jacobian: Array) -> Any:
+    """A LocalGP of observations Z (n, d), values Y (versions, n) and log Jacobians (versions,)."""
+    if NATIVE is None:
+        return LocalGP(Z, Y, jacobian)
+    Z, Y = np.ascontiguousarray(Z), np.ascontiguousarray(Y)
+    return NATIVE.LocalGP(Z, Y, np.ascontiguousarray(jacobian), LENGTHS, TRENDS, NOISES, START)
+
+
+class LocalGP:
+    """The model, fitted when it is made."""
+
+    def __init__(
+        self,
+        Z: Array,
+        Y: Array,
+        jacobian: Array,
+        lengths: tuple[float, ...] = LENGTHS,
+        trends: tuple[float, ...] = TRENDS,
+        noises: tuple[float, ...] = NOISES,
+        start: tuple[int, int, int] = START,
+    ) -> None:
+        self.Z, self.Y, self.jacobian = Z, Y, jacobian
+        self._squared = np.square(Z[:, None] - Z[None]).sum(axis=2)
+        self._gram = np.einsum("id,jd->ij", Z, Z)
+        away = np.sqrt(self._squared[np.triu_indices(len(Z), 1)])
+        median = float(np.sort(away)[len(away) // 2]) if len(away) else 1.0
+        unit = median if median > 1e-12 else 1.0
+        self._grid = [[unit * c for c in lengths], list(trends), list(noises)]
+        self._known: dict[tuple[int, ...], float] = {}
+        self._at = self._search(tuple(start))
+        self._likelihood(self._at)
+        self._finish()
+
+    @property
+    def hyperparameters(self) -> tuple[float, float, float, float, float, int]:
+        """Length, trend, noise, variance of the signal, log marginal likelihood, version of the values."""
+        return self._length, self._a, self._noise, self._variance, self._known[self._at], self._version
+
+    def predict(self, Q: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation at Q (m, d)."""
+        k = self._cross(Q)[0]
+        explained = np.square(np.einsum("ij,mj->mi", self._inverse, k)).sum(axis=1)
+        share = self._prior(Q) - explained
+        return np.einsum("mj,j->m", k, self._alpha), np.sqrt(self._variance * np.maximum(share, SMALLEST))
+
+    def log_ei(self, Q: Array, best: float) -> Array:
+        """Logarithm of the expected improvement over ``best`` at Q (m, d)."""
+        mean, sd = self.predict(Q)
+        return np.log(sd) + log_improvement((mean - best) / sd)
+
+    def log_ei_gradient(self, Q: Array, best: float) -> tuple[Array, Array]:
+        """The same, with slopes (m, d)."""
+        k, r, product = self._cross(Q)
+        v = np.einsum("ij,mj->mi", self._inverse, k)
+        w = np.einsum("ij,mi->mj", self._inverse, v)
+        share = self._prior(Q) - np.square(v).sum(axis=1)
+        mean, sd = np.einsum("mj,j->m", k, self._alpha), np.sqrt(self._variance * np.maximum(share, SMALLEST))
+        u = (mean - best) / sd
+        log_h = log_improvement(u)
+        radial = -5.0 / (3.0 * self._length**2) * (1.0 + r) * np.exp(-r)
+        dk = radial[:, :, None] * (Q[:, None] - self.Z[None]) + (2.0 * self._a * (1.0 + product))[:, :, None] * self.Z
+        dmean = np.einsum("mjd,j->md", dk, self._alpha)
+        square = np.square(Q).sum(axis=1)
+        dprior = 4.0 * self._a * (1.0 + square)[:, None] * Q
+        dvariance = self._variance * (dprior - 2.0 * np.einsum("mjd,mj->md", dk, w)) * (share > SMALLEST)[:, None]
+        dsd = 0.5 * dvariance / sd[:, None]
+        gain = improvement_slope(u)
+        return np.log(sd) + log_h, dsd / sd[:, None] + gain[:, None] * (dmean - u[:, None] * dsd) / sd[:, None]
+
+    def climb(self, Q: Array, best: float, low: Array, high: Array, evaluations: int) -> tuple[Array, Array]:
+        """Local maxima of log EI in the box [low, high] from every row of Q, and their values."""
+        tops = [self._climb(q, best, low, high, evaluations) for q in Q]
+        return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
+
+    def fitted(self) -> Array:
+        """The posterior mean at the observations."""
+        return np.asarray(self.Y[self._version] - self._own * self._alpha)
+
+    def _search(self, at: tuple[int, ...]) -> tuple[int, ...]:
+        """From the start, along one axis of the grid after the other, as long as the likelihood grows."""
+        best, moved = self._likelihood(at), True
+        while moved:
+            moved = False
+            for axis in range(3):
+                for step in (-1, 1):
+                    while 0 <= at[axis] + step < len(self._grid[axis]):
+                        new = (*at[:axis], at[axis] + step, *at[axis + 1 :])
+                        if not self._likelihood(new) > best + 1e-9:
+                            break
+                        at, best, moved = new, self._likelihood(new), True
+        while math.isinf(best) and at[2] + 1 < len(self._grid[2]):
+            at = (at[0], at[1], at[2] + 1)
+            best = self._likelihood(at)
+        if math.isinf(best):
+            raise RuntimeError("No matrix of the grid is positive definite.")
+        return at
+
+    def _likelihood(self, at: tuple[int, ...]) -> float:
+        length, a, noise = (axis[i] for axis, i in zip(self._grid, at, strict=True))
+        K = matern(np.sqrt(self._squared) * math.sqrt(5.0) / length) + a * np.square(1.0 + self._gram)
+        self._own = noise * (1.0 + a) + 1e-10 * np.diag(K)
+        L = cholesky(K + np.diag(self._own))
+        if L is None:
+            return self._known.setdefault(at, -math.inf)
+        n = len(self.Z)
+        forward = [solve_lower(L, y) for y in self.Y]
+        variances = [max(float(np.einsum("i,i->", v, v)) / n, 1e-30) for v in forward]
+        half = float(np.log(np.diag(L)).sum())
+        values = [j - half - 0.5 * n * math.log(s) for j, s in zip(self.jacobian, variances, strict=True)]
+        self._version = int(np.argmax(values))
+        self._length, self._a, self._noise, self._variance, self._L = length, a, noise, variances[self._version], L
+        return self._known.setdefault(at, float(values[self._version]))
+
+    def _finish(self) -> None:
+        self._inverse = solve_lower(self._L, np.eye(len(self.Z)))
+        forward = solve_lower(self._L, self.Y[self._version])
+        self._alpha = np.einsum("ij,i->j", self._inverse, forward)
+
+    def _cross(self, Q: Array) -> tuple[Array, Array, Array]:
+        r = np.sqrt(np.square(Q[:, None] - self.Z[None]).sum(axis=2)) * math.sqrt(5.0) / self._length
+        product = np.einsum("md,jd->mj", Q, self.Z)
+        return matern(r) + self._a * np.square(1.0 + product), r, product
+
+    def _prior(self, Q: Array) -> Array:
+        return np.asarray(1.0 + self._a * np.square(1.0 + np.square(Q).sum(axis=1)))
+
+    def _climb(self, x: Array, best: float, low: Array, high: Array, evaluations: int) -> tuple[Array, float]:
+        """Projected BFGS with backtracking."""
+        (f,), (g,) = self.log_ei_gradient(x[None], best)
+        width, used, fresh = float((high - low).max()), 1, True
+        H = np.eye(len(x))
+        while used < evaluations:
+            h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
+            norm = float(np.abs(h).max())
+            if not 1e-10 < norm < math.inf:
+                break
+            if fresh:
+                H = np.eye(len(x)) * (0.1 * width / norm)
+            p = np.where(h != 0.0, np.einsum("ij,j->i", H, h), 0.0)
+            if not float((p * h).sum()) > 0.0:
+                if fresh:
+                    break
+                fresh = True
+                continue
+            gained, step = False, 1.0
+            while used < evaluations and step > 1e-5:
+                trial = np.minimum(np.maximum(x + step * p, low), high)
+                if np.abs(trial - x).max() < 1e-12 * width:
+                    break
+                (value,), (slope,) = self.log_ei_gradient(trial[None], best)
+                used += 1
+                if value > f + 1e-4 * float(((trial - x) * g).sum()) and value > f:
+                    H = _bfgs(H, trial - x, g - slope)
+                    gained = bool(value > f + 1e-9)
+                    x, f, g = trial, value, slope
+                    break
+                step *= 0.25
+            if not gained and fresh:
+                break
+            fresh = not gained
+        return x, float(f)
+
+
+def _bfgs(H: Array, s: Array, r: Array) -> Array:
+    """The inverse Hessian of -f after a step s that changed the gradient of -f by r."""
+    sr = float((s * r).sum())
+    if not sr > 1e-14:
+        return H
+    Hr = np.einsum("ij,j->i", H, r)
+    a = (1.0 + float((r * Hr).sum()) / sr) / sr
+    return np.asarray(H + a * np.outer(s, s) - (np.outer(Hr, s) + np.outer(s, Hr)) / sr)
+
+
+def matern(r: Array) -> Array:
+    """Matérn-5/2 of r = √5 · distance / length."""
+    return np.asarray((1.0 + r + np.square(r) / 3.0) * np.exp(-r))
+
+
+def cholesky(K: Array) -> Array | None:
+    """Lower triangular L with K = L L', or None; column by column."""
+    L = np.zeros_like(K)
+    for j in range(len(K)):
+        column = K[j:, j] - np.einsum("ik,k->i", L[j:, :j], L[j, :j])
+        if not column[0] > 0.0:
+            return None
+        L[j:, j] = column / math.sqrt(column[0])
+    return L
+
+
+def solve_lower(L: Array, b: Array) -> Array:
+    """L⁻¹ b by forward substitution, for a vector or the columns of a matrix."""
+    x = np.array(b, dtype=float)
+    for i in range(len(L)):
+        x[i] = (x[i] - np.einsum("k,k...->...", L[i, :i], x[:i])) / L[i, i]
+    return x
+
+
+def log_improvement(u: Array) -> Array:
+    """ln h(u), h = u Φ(u) + φ(u), without underflow."""
+    u = np.asarray(u, dtype=float)
+    near = np.maximum(u, -1.0)
+    direct = np.log(near * ndtr(near) + np.exp(-0.5 * np.square(near) - LOG_SQRT_2PI))
+    far = np.minimum(u, -1.0)
+    return np.where(u > -1.0, direct, -0.5 * np.square(far) - LOG_SQRT_2PI + np.log(_shape(far)))
+
+
+def improvement_slope(u: Array) -> Array:
+    """Φ(u) / h(u), the derivative of ln h."""
+    u = np.asarray(u, dtype=float)
+    near, far = np.maximum(u, -1.0), np.minimum(u, -1.0)
+    mills = math.sqrt(math.pi / 2.0) * erfcx(-far / math.sqrt(2.0))
+    return np.asarray(np.where(u > -1.0, ndtr(near) / np.exp(log_improvement(near)), mills / _shape(far)))
+
+
+def _shape(u: Array) -> Array:
+    """1 + u Φ(u) / φ(u) for u <= -1: where that cancels, the continued fraction of Mills' ratio."""
+    fraction = np.zeros_like(u)
+    for k in range(60, 0, -1):
+        fraction = k / (-u + fraction)
+    return np.where(
+        u > -5.0, 1.0 + u * math.sqrt(math.pi / 2.0) * erfcx(-u / math.sqrt(2.0)), fraction / (-u + fraction)
+    )

@@ -1,0 +1,172 @@
+"""The next point by a local model: a small Gaussian process on the nearest observations, inside a trust region."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from boke import gp
+from boke.history import Data, row_keys
+from boke.quasirandom import sobol
+from boke.region import LARGEST_SIDE, TrustRegion, box, successes
+from boke.space import Array, Mask, Space
+from boke.sums import MISMATCH
+
+NEAREST = 80  # observations of a local model
+CANDIDATES, TOPS, EVALUATIONS = 384, 4, 40  # screened, climbed from, evaluations of each climb
+NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
+WARPS = (0.3, 1.0, 3.0, math.inf)  # how far below the median, in units of the upper spread, values become logarithmic
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A fitted model with what is needed to use it: z = (features - origin) / scale.
+
+    Attributes:
+        center: The incumbent (d,), observed best or, under noise, smoothed best.
+        best: Its value, as the model sees it.
+        noisy: Whether the model found noise.
+    """
+
+    model: Any
+    origin: Array
+    scale: float
+    center: Array
+    best: float
+    noisy: bool
+
+    def z(self, features: Array) -> Array:
+        return np.asarray((features - self.origin) / self.scale)
+
+
+def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Generator) -> Array | None:
+    """The point (d,) with the largest expected improvement in the trust region; None if all of it is taken.
+
+    Args:
+        data: What is known; at least one value.
+        space: The decision set.
+        region: How the trust region behaves.
+        local: Which told trials (t,) were local suggestions.
+        rng: Randomness of the candidates.
+    """
+    fitted = fit(data, space)
+    # under noise a failure says little about the region, and small regions have been measured to be worse
+    side = LARGEST_SIDE if fitted.noisy else region.side(successes(data, local))
+    cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
+    low, high = box(fitted.center, side, cells)
+    X = candidates(fitted.center, low, high, space, rng)
+    values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
+    top = np.argsort(-values, kind="stable")[:TOPS]
+    tops = space.snap(_climb(fitted, X[top], low, high, space))
+    X = np.vstack([tops, X[top]])
+    values = np.append(fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best), values[top])
+    fresh = ~np.isin(row_keys(X), row_keys(data.points))
+    if not fresh.any():
+        return None
+    return np.array(X[fresh][np.argmax(values[fresh])])
+
+
+def fit(data: Data, space: Space) -> LocalModel:
+    """The model around the best observation; where it finds noise, around the best of its smoothed values."""
+    points, silent = features(data.X, space), features(data.silent, space)
+    center = int(np.argmax(data.y))
+    for _ in range(2):
+        away = np.square(points - points[center]).sum(axis=1)
+        near = np.argsort(away, kind="stable")[:NEAREST]
+        origin, scale = points[center], math.sqrt(float(away[near].mean())) or 1.0
+        Z, y = (points[near] - origin) / scale, data.y[near]
+        Y, jacobian = warped(y)
+        model = gp.fit(Z, Y, jacobian)
+        _, _, noise, _, _, version = model.hyperparameters
+        smooth = model.fitted() if noise >= NOISY else Y[version]
+        chosen = int(np.argmax(smooth)) if noise >= NOISY else 0
+        if chosen == 0:
+            break
+        center = int(near[chosen])
+    if len(silent):
+        Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, (silent - origin) / scale)
+        model = gp.fit(Z, Y, jacobian)
+    return LocalModel(model, origin, scale, data.X[near[chosen]], float(smooth[chosen]), noise >= NOISY)
+
+
+def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, S: Array) -> tuple[Array, Array, Array]:
+    """Pending and failed points join as observations of what is expected there, at most the median.
+
+    The model is then sure of them and looks elsewhere. Only the nearest count, and only the version in use is kept.
+    """
+    S = S[np.argsort(np.square(S).sum(axis=1), kind="stable")[: NEAREST // 2]]
+    y = Y[version]
+    expected = np.minimum(model.predict(np.ascontiguousarray(S))[0], float(np.median(y)))
+    return np.vstack([Z, S]), np.append(y, expected)[None], jacobian[version : version + 1]
+
+
+def warped(y: Array) -> tuple[Array, Array]:
+    """Versions (w, n) of the values and their log Jacobians (w,).
+
+    Above the median values are kept; below it they become logarithmic, which tames the slopes of steep functions.
+    Each version is standardized, and its Jacobian makes the likelihoods comparable.
+    """
+    y = y / max(float(np.abs(y).max()), 1e-300) if np.abs(y).max() > 1e150 else y
+    middle = float(np.median(y))
+    unit = max(float(np.quantile(y, 0.9)) - middle, 1e-6 * (float(y.max()) - middle))
+    unit = unit if unit > 0.0 else 1.0
+    r = np.maximum(y - middle, -1e8 * unit) / unit
+    below = np.maximum(-r, 0.0)
+    versions, jacobians = [], []
+    for w in WARPS:
+        bent = r if math.isinf(w) else np.where(r < 0.0, -w * np.log1p(below / w), r)
+        slope = 0.0 if math.isinf(w) else -float(np.log1p(below / w).sum())
+        sd = float(bent.std())
+        sd = sd if sd > 0.0 else 1.0
+        versions.append((bent - bent.mean()) / sd)
+        jacobians.append(slope - len(y) * math.log(sd))
+    return np.array(versions), np.array(jacobians)
+
+
+def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
+    """Points of the region; half of them differ from the center in a few columns only."""
+    n, d = CANDIDATES, space.dim
+    X = low + (high - low) * sobol(n, d, rng)
+    if space.categorical.any():
+        move = rng.random((n, d)) < 1.0 / d
+        X = np.where(space.categorical, np.where(move, rng.random((n, d)), center), X)
+    few = rng.random((n // 2, d)) < min(1.0, max(2.0 / d, 0.25))
+    few[np.arange(n // 2), rng.integers(d, size=n // 2)] = True
+    X[: n // 2] = np.where(few, X[: n // 2], center)
+    return space.snap(X)
+
+
+def features(X: Array, space: Space) -> Array:
+    """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
+    if not space.categorical.any():
+        return X
+    columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
+    for j in np.flatnonzero(space.categorical):
+        code = np.floor(X[:, j] * space.cells[j]).astype(int)
+        columns.append(np.eye(space.cells[j])[np.minimum(code, space.cells[j] - 1)] * (MISMATCH / math.sqrt(2.0)))
+    return np.hstack(columns)
+
+
+def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> Array:
+    """Climb from every row of X in the numeric columns; categories stay as they are."""
+    if space.categorical.all():
+        return X
+    if not space.categorical.any():
+        ends = fitted.z(low), fitted.z(high)
+        tops, _ = fitted.model.climb(fitted.z(X), fitted.best, *ends, EVALUATIONS)
+        return np.asarray(np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high))
+    numeric, tops = ~space.categorical, X.copy()
+    k = int(numeric.sum())
+    for i, x in enumerate(X):
+        z = fitted.z(features(x[None], space))
+        bottom, ceiling = z[0].copy(), z[0].copy()
+        bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale
+        ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale
+        top, _ = fitted.model.climb(z, fitted.best, bottom, ceiling, EVALUATIONS)
+        there = fitted.origin[:k] + fitted.scale * top[0, :k]
+        tops[i, numeric] = np.minimum(np.maximum(there, low[numeric]), high[numeric])
+    return tops

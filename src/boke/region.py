@@ -1,0 +1,64 @@
+"""The trust region around the incumbent: its size, replayed from the outcomes of past local suggestions.
+
+Nothing is stored: the same trials in the order of their numbers give the same region, after any resume, in any
+process. Trials that were told unasked and those of the exploring branch are data, not outcomes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from boke.history import Data
+from boke.space import Array, Mask
+
+LARGEST_SIDE, SMALLEST_SIDE = 0.8, 1e-7
+REPLAYED = 1000  # outcomes that count; older ones have long been forgotten by a side that is bounded on both ends
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """How the side of the box follows success and failure; below SMALLEST_SIDE it starts anew.
+
+    Args:
+        start: The first side.
+        grow: Factor of the side after a success.
+        shrink: Factor after ``patience`` failures in a row.
+        patience: See there.
+    """
+
+    start: float = 0.4
+    grow: float = 1.6
+    shrink: float = 0.6
+    patience: int = 2
+
+    def side(self, successes: list[bool]) -> float:
+        side, failures = self.start, 0
+        for success in successes:
+            if success:
+                side, failures = min(LARGEST_SIDE, side * self.grow), 0
+                continue
+            failures += 1
+            if failures >= self.patience:
+                side, failures = side * self.shrink, 0
+                if side < SMALLEST_SIDE:
+                    side = self.start
+        return side
+
+
+def successes(data: Data, local: Mask) -> list[bool]:
+    """Whether each local suggestion, one of the told trials (t,), beat all trials with smaller numbers."""
+    if len(data.numbers) != len(data.y):
+        return []
+    order = np.argsort(data.numbers)
+    y, local = data.y[order], local[order]
+    best = np.maximum.accumulate(y)
+    before = np.append(-np.inf, best[:-1])
+    return list((y > before)[local][-REPLAYED:].tolist())
+
+
+def box(center: Array, side: float, cells: Array) -> tuple[Array, Array]:
+    """Corners (d,) of the region inside the unit cube; a gridded column reaches the next cell at least."""
+    half = np.maximum(0.5 * side, cells)
+    return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)

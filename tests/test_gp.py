@@ -1,0 +1,155 @@
+"""The local Gaussian process against textbook formulas, and its compiled twin against it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import numeric_gradient
+from scipy.integrate import quad
+from scipy.stats import multivariate_normal, norm
+
+from boke import engine, gp
+from boke.gp import LENGTHS, NOISES, START, TRENDS, LocalGP, improvement_slope, log_improvement
+
+native = pytest.mark.skipif(engine.NATIVE is None, reason="the sums are not compiled here")
+
+
+def problem(seed, n=30, d=3, noise=0.0, versions=2):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d)) / np.sqrt(d)
+    y = -np.square(Z - 0.2).sum(axis=1) + 0.2 * np.sin(4 * Z[:, 0]) + noise * rng.normal(size=n)
+    y = (y - y.mean()) / y.std()
+    return Z, np.array([y, np.cbrt(y)])[:versions], np.array([0.0, -1.0])[:versions]
+
+
+def covariance(model, A, B):
+    length, a, *_ = model.hyperparameters
+    r = np.sqrt(5 * np.square(A[:, None] - B[None]).sum(-1)) / length
+    return (1 + r + r**2 / 3) * np.exp(-r) + a * (1 + A @ B.T) ** 2
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_prediction_is_the_textbook_one(noise):
+    Z, Y, J = problem(0, noise=noise)
+    model = LocalGP(Z, Y, J)
+    _, a, nugget, variance, _, version = model.hyperparameters
+    own = covariance(model, Z, Z)
+    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
+    Q = np.random.default_rng(1).normal(size=(7, 3))
+    k = covariance(model, Q, Z)
+    mean, sd = model.predict(Q)
+    np.testing.assert_allclose(mean, k @ np.linalg.solve(K, Y[version]), rtol=1e-6, atol=1e-6)
+    full = np.diag(covariance(model, Q, Q)) - np.einsum("ij,ji->i", k, np.linalg.solve(K, k.T))
+    np.testing.assert_allclose(sd, np.sqrt(variance * full), rtol=1e-5)
+    np.testing.assert_allclose(model.fitted(), own @ np.linalg.solve(K, Y[version]), atol=1e-6)
+
+
+def test_the_grid_is_climbed_by_the_marginal_likelihood():
+    Z, Y, J = problem(2, noise=0.3)
+    model = LocalGP(Z, Y, J)
+    _, a, nugget, variance, likelihood, version = model.hyperparameters
+    own = covariance(model, Z, Z)
+    K = variance * (own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own)))
+    n = len(Z)
+    constant = 0.5 * n * (1 + np.log(2 * np.pi))
+    assert likelihood - constant == pytest.approx(
+        multivariate_normal(cov=K, allow_singular=True).logpdf(Y[version]) + J[version], abs=1e-6
+    )
+    unit = model._grid[0][0] / LENGTHS[0]
+    at = [model._grid[i].index(model.hyperparameters[i]) for i in range(3)]
+    for axis, size in enumerate((len(LENGTHS), len(TRENDS), len(NOISES))):
+        for step in (-1, 1):
+            if 0 <= at[axis] + step < size:
+                other = tuple(v + step * (i == axis) for i, v in enumerate(at))
+                grid = [(unit * LENGTHS[other[0]] / unit,), (TRENDS[other[1]],), (NOISES[other[2]],)]
+                assert LocalGP(Z, Y, J, *grid, (0, 0, 0)).hyperparameters[4] <= likelihood + 1e-9
+
+
+@pytest.mark.parametrize("u", [-300.0, -30.0, -6.0, -5.0, -4.99, -2.0, -1.0, 0.0, 3.0, 20.0])
+def test_improvement_is_its_integral(u):
+    if u > -30:
+        integral = quad(lambda v: (v + u) * norm.pdf(v), -u, np.inf, epsabs=0, epsrel=1e-10)[0] if u < 8 else u
+        assert np.exp(log_improvement(u)) == pytest.approx(integral, rel=1e-6)
+    step = 1e-4 * max(1.0, abs(u))
+    slope = (log_improvement(u + step) - log_improvement(u - step)) / (2 * step)
+    assert improvement_slope(u) == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_slopes_of_log_ei(noise):
+    Z, Y, J = problem(3, noise=noise)
+    model = LocalGP(Z, Y, J)
+    for q in 0.7 * np.random.default_rng(4).normal(size=(5, 3)):
+        value, slope = model.log_ei_gradient(q[None], 0.3)
+        assert value[0] == pytest.approx(model.log_ei(q[None], 0.3)[0], rel=1e-12)
+        expected = numeric_gradient(lambda x: model.log_ei(x[None], 0.3)[0], q)
+        np.testing.assert_allclose(slope[0], expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_climbing_never_loses_and_stays_in_the_box():
+    Z, Y, J = problem(5)
+    model, low, high = LocalGP(Z, Y, J), np.full(3, -0.4), np.full(3, 0.3)
+    starts = np.random.default_rng(0).uniform(low, high, (6, 3))
+    tops, values = model.climb(starts, Y[0].max(), low, high, 40)
+    assert ((tops >= low) & (tops <= high)).all()
+    np.testing.assert_allclose(values, model.log_ei(tops, Y[0].max()), rtol=1e-9)
+    assert (values >= model.log_ei(starts, Y[0].max())).all()
+    many = model.log_ei(np.random.default_rng(1).uniform(low, high, (4000, 3)), Y[0].max())
+    assert values.max() >= many.max() - 0.01
+
+
+def test_a_quadratic_is_found_exactly():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(4, 4))
+    Z = rng.normal(size=(40, 4)) / 2
+    y = -np.square((Z - 0.1) @ A).sum(axis=1)
+    y = (y - y.mean()) / y.std()
+    model = gp.fit(Z, y[None], np.zeros(1))
+    top, _ = model.climb(np.zeros((1, 4)), float(y.max()), np.full(4, -1.0), np.full(4, 1.0), 100)
+    assert model.hyperparameters[1] > 0
+    np.testing.assert_allclose(top[0], 0.1, atol=0.01)
+
+
+@native
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([1, 2, 7, 8, 9, 40, 81]),
+    d=st.integers(1, 12),
+    noise=st.sampled_from([0.0, 0.3]),
+)
+def test_the_compiled_twin_agrees(seed, n, d, noise):
+    Z, Y, J = problem(seed, n, d, noise) if n > 1 else (np.zeros((1, d)), np.zeros((1, 1)), np.zeros(1))
+    slow, fast = LocalGP(Z, Y, J), engine.NATIVE.LocalGP(Z, Y, J, LENGTHS, TRENDS, NOISES, START)
+    np.testing.assert_allclose(fast.hyperparameters, slow.hyperparameters, rtol=1e-4, atol=1e-5)
+    Q = np.random.default_rng(seed).normal(size=(9, d)) / np.sqrt(d)
+    for a, b in zip(fast.predict(Q), slow.predict(Q), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(fast.fitted(), slow.fitted(), atol=1e-4)
+
+
+@native
+def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned():
+    Z, Y, J = problem(7, 40, 4, 0.5)
+    grid = (1.2,), (0.1,), (1e-1,)
+    slow = LocalGP(Z, Y, J, *grid, (0, 0, 0))
+    low, high = np.full(4, -0.5), np.full(4, 0.5)
+    Q = np.random.default_rng(0).uniform(-0.5, 0.5, (9, 4))
+    results = []
+    for isa in engine.NATIVE.instruction_sets():
+        fast = engine.NATIVE.LocalGP(Z, Y, J, *grid, (0, 0, 0), isa)
+        np.testing.assert_allclose(fast.hyperparameters, slow.hyperparameters, rtol=1e-10)
+        for a, b in zip(fast.log_ei_gradient(Q, 0.5), slow.log_ei_gradient(Q, 0.5), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+        results.append(fast.climb(Q, 0.5, low, high, 40))
+    np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)
+    for tops, values in results[1:]:
+        np.testing.assert_array_equal(tops, results[0][0])
+        np.testing.assert_array_equal(values, results[0][1])
+
+
+def test_copies_of_one_point_and_constant_values_are_survived():
+    for Z in (np.zeros((12, 2)), np.tile([[0.3, -0.2]], (90, 1))):
+        model = gp.fit(Z, np.zeros((1, len(Z))), np.zeros(1))
+        values = model.log_ei(np.array([[0.0, 0.0], [1.0, 1.0]]), 0.0)
+        assert np.isfinite(values).all()

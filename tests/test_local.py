@@ -1,0 +1,139 @@
+"""The local branch: what it may propose, what it makes of mixed columns, pending points and odd values."""
+
+import numpy as np
+import pytest
+
+from boke import Categorical, Float, Int, Optimizer, local
+from boke.history import Data
+from boke.policies import BOKELocal, BOKEPlus, Key, explored
+from boke.region import TrustRegion
+from boke.space import Space
+
+MIXED = Space({"a": Float(1e-4, 1.0, log=True), "n": Int(1, 9), "c": Categorical(["x", "y", "z"]), "b": Float(0, 1)})
+
+
+def some(space, t, seed=0):
+    rng = np.random.default_rng(seed)
+    X = space.snap(rng.random((t, space.dim)))
+    return Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(t), np.zeros(t, bool))
+
+
+def suggest(data, space, seed=0, mask=None):
+    mask = np.zeros(len(data.y), bool) if mask is None else mask
+    return local.suggest(data, space, TrustRegion(), mask, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 5), MIXED], ids=["1", "5", "mixed"])
+@pytest.mark.parametrize("t", [1, 2, 3, 30, 200])
+def test_suggestions_lie_on_the_grid_inside_the_region_and_are_new(space, t):
+    data = some(space, t)
+    x = suggest(data, space)
+    np.testing.assert_array_equal(space.snap(x[None])[0], x)
+    assert ((x >= 0) & (x <= 1)).all() and not (x == data.X).all(axis=1).any()
+
+
+def test_a_smooth_bowl_is_solved_in_a_few_steps():
+    optimizer = Optimizer([(0, 1)] * 5, rng=0)
+    for _ in range(60):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(np.square(trial.x - 0.37) @ np.arange(1, 6)))
+    assert optimizer.best.value < 1e-6
+
+
+def test_it_beats_the_kernel_mean_on_a_bowl():
+    finals = {}
+    for policy in (BOKELocal(), BOKEPlus()):
+        optimizer = Optimizer([(0, 1)] * 4, rng=1, policy=policy)
+        for _ in range(50):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float(np.square(trial.x - 0.37).sum()))
+        finals[type(policy).__name__] = optimizer.best.value
+    assert finals["BOKELocal"] < 0.1 * finals["BOKEPlus"]
+
+
+def test_a_small_region_keeps_the_suggestion_near_the_best():
+    space, data = Space.of([(0, 1)] * 3), some(Space.of([(0, 1)] * 3), 60)
+    worse = Data(data.X, data.y, data.silent, data.numbers)
+    best = data.X[np.argmax(data.y)]
+    failures = np.arange(60) > 20
+    failures[np.argmax(data.y)] = False
+    x = suggest(worse, space, mask=failures & (data.numbers > data.numbers[np.argmax(data.y)]))
+    side = TrustRegion().side([False] * int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum()))
+    assert np.abs(x - best).max() <= 0.5 * side + 1e-12
+
+
+def test_pending_points_push_the_next_one_away():
+    space, data = Space.of([(0, 1)] * 2), some(Space.of([(0, 1)] * 2), 30)
+    first = suggest(data, space)
+    again = suggest(data, space, seed=1)
+    second = suggest(Data(data.X, data.y, first[None], data.numbers), space, seed=1)
+    assert np.linalg.norm(second - first) > 5 * np.linalg.norm(again - first)
+
+
+def test_batches_are_distinct():
+    optimizer = Optimizer([(0, 1)] * 3, rng=0)
+    for _ in range(20):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(np.square(trial.x - 0.4).sum()))
+    batch = np.array([t.x for t in optimizer.ask(12)])
+    away = np.linalg.norm(batch[:, None] - batch[None], axis=2)[np.triu_indices(12, 1)]
+    assert away.min() > 1e-4
+
+
+def test_the_region_is_the_same_whoever_tells_and_in_whatever_order():
+    def run(order_seed):
+        optimizer = Optimizer([(0, 1)] * 2, rng=3)
+        for _ in range(12):
+            batch = optimizer.ask(3)
+            for i in np.random.default_rng(order_seed).permutation(3):
+                optimizer.tell(batch[i], float(np.square(batch[i].x - 0.6).sum()))
+        return optimizer.ask().x
+
+    np.testing.assert_array_equal(run(0), run(1))
+
+
+def test_categories_are_alike_or_not():
+    X = MIXED.encode(np.array([[0.1, 3, 0, 0.5], [0.1, 3, 1, 0.5], [0.1, 3, 2, 0.5]]))
+    F = local.features(X, MIXED)
+    away = np.linalg.norm(F[:, None] - F[None], axis=2)
+    np.testing.assert_allclose(away, 0.5 * (1 - np.eye(3)), atol=1e-12)
+
+
+def test_spaces_of_categories_alone():
+    space = Space({f"c{i}": Categorical(list("abcdefgh")) for i in range(5)})
+    data = some(space, 30)
+    x = suggest(data, space)
+    assert not (x == data.X).all(axis=1).any()
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(20), np.r_[np.zeros(19), 1e308], np.r_[-1e308, np.arange(19.0)], -(10.0 ** np.arange(-300, 300, 30))]
+)
+def test_warped_values_are_finite_ordered_and_standard(y):
+    Y, jacobian = local.warped(y)
+    assert np.isfinite(Y).all() and np.isfinite(jacobian).all()
+    for version in Y:
+        assert (np.diff(version[np.argsort(y, kind="stable")]) >= 0).all()
+        assert version.std() == pytest.approx(1.0) or np.ptp(y) == 0 or np.ptp(version) == 0
+
+
+def test_the_exploring_share_is_q_and_known_in_advance():
+    numbers = np.arange(100_000)
+    for seed in (0, 7, 2**100 + 3):
+        assert abs(explored(seed, numbers, 0.05).mean() - 0.05) < 0.005
+        np.testing.assert_array_equal(explored(seed, numbers, 0.05)[50:60], explored(seed, numbers[50:60], 0.05))
+    assert (explored(0, numbers, 0.05) != explored(1, numbers, 0.05)).any()
+
+
+def test_high_dimensions_and_few_points():
+    for d, t in ((100, 3), (200, 20)):
+        space = Space.of([(0, 1)] * d)
+        x = suggest(some(space, t), space)
+        assert x.shape == (d,) and np.isfinite(x).all()
+
+
+def test_finite_decision_sets_are_left_to_the_kernel_mean():
+    space = Space({"n": Int(1, 4), "c": Categorical(["x", "y"])})
+    data = some(space, 5)
+    branches = {BOKELocal(n_init=0).suggest(data, space, Key(0, n)).branch for n in range(5, 40)}
+    assert branches <= {"exploit", "explore"}
