@@ -194,10 +194,14 @@ def save(study: Study, folder: Path) -> list[Path]:
 
 
 def _save_small(figure: Figure, path: Path) -> None:
-    """A PNG with a palette: a third of the size, and the eye sees no difference."""
+    """A PNG with a palette: a third of the size, and the eye sees no difference.
+
+    The palette covers all colours that occur; one of the most frequent would change those of small markers.
+    """
     with io.BytesIO() as buffer:
         figure.savefig(buffer, format="png")
-        Image.open(buffer).convert("RGB").quantize(200, dither=Image.Dither.NONE).save(path, optimize=True)
+        picture = Image.open(buffer).convert("RGB")
+        picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _curve(cell: Cell, what: str) -> Curve | None:
