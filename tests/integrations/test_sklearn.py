@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import LeaveOneOut, ShuffleSplit, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -92,9 +92,8 @@ def test_batches_follow_the_jobs():
     sizes.clear()
     picky(4, callback=lambda r: sizes.append(r.nfev))
     assert sizes == [1, 2, 3, 4]
-    search = BOKESearchCV(Ridge(), ALPHA, n_iter=4, n_jobs=2, **QUICK)
-    search.n_splits_ = 1
-    assert search._batch() == 2
+    for cv, batch in ((ShuffleSplit(1), 2), (2, 1), (None, 1), (LeaveOneOut(), 1), ([([0], [1])], 2)):
+        assert BOKESearchCV(Ridge(), ALPHA, n_jobs=2, cv=cv)._batch() == batch
 
 
 def test_jobs_in_processes_give_the_same_candidates():

@@ -152,7 +152,7 @@ class BOKESearchCV(BaseSearchCV):
     def _batch(self) -> int:
         if self.batch_size is not None:
             return int(self.batch_size)
-        return max(1, -(-int(effective_n_jobs(self.n_jobs)) // int(self.n_splits_)))
+        return max(1, -(-int(effective_n_jobs(self.n_jobs)) // _splits(self.cv)))
 
     def _metric(self, results: Results) -> str:
         """The column of ``cv_results_`` that the search follows."""
@@ -220,6 +220,16 @@ class _Search:
         if not found:  # every score is nan, although fits succeeded
             return Recommendation(self._best(), np.empty(0), math.nan, 0.0, [])
         return max(found, key=lambda recommendation: recommendation.value)
+
+
+def _splits(cv: Any) -> int:
+    """Number of folds, as far as it can be known before the data are: older scikit-learns tell it only afterwards."""
+    if cv is None or isinstance(cv, Integral):
+        return 5 if cv is None else int(cv)
+    try:
+        return int(cv.get_n_splits() if hasattr(cv, "get_n_splits") else len(cv))
+    except (TypeError, ValueError):  # leave-one-out, groups, a generator: many, or who knows
+        return 5
 
 
 def _affordable(n_iter: int, spaces: list[Space]) -> int:
