@@ -12,7 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from boke.history import row_keys
+from boke.history import among, row_keys
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
 
@@ -96,7 +96,7 @@ def argmax(
     if space.continuous.any():
         g = f.near(X, LEASH) if len(taken) >= LOCAL_PAYS else f
         polished, better = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
-        old = _among(polished, known)  # a corner that was tried before, say
+        old = among(polished, known)  # a corner that was tried before, say
         X, values = np.where(old[:, None], X, polished), np.where(old, values, better)
     return np.array(X[np.argmax(values)])
 
@@ -178,14 +178,7 @@ def _first_fresh(X: Array, values: Array, known: Keys, n: int) -> Rows:
     """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
     order = np.argsort(-values, kind="stable")
     for rows in (order[: 4 * n], order):  # the best few are nearly always new
-        fresh = rows[~_among(X[rows], known)]
+        fresh = rows[~among(X[rows], known)]
         if len(fresh) >= min(n, len(X)):
             return fresh[:n]
     return fresh[:n] if len(fresh) else order[:n]
-
-
-def _among(X: Array, known: Keys) -> Mask:
-    """Which rows of X have one of the (sorted) known keys."""
-    keys = row_keys(X)
-    place = np.searchsorted(known, keys)
-    return np.asarray(known[np.minimum(place, len(known) - 1)] == keys) if len(known) else np.zeros(len(X), bool)

@@ -78,6 +78,14 @@ def row_keys(rows: Array) -> NDArray[np.uint64]:
     return np.asarray(mixed ^ (mixed >> np.uint64(29)))
 
 
+def among(rows: Array, known: NDArray[np.uint64]) -> Mask:
+    """Which rows (n, d) have one of the known keys, which are sorted."""
+    if len(known) == 0:
+        return np.zeros(len(rows), bool)
+    keys = row_keys(rows)
+    return np.asarray(known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys)
+
+
 @lru_cache(maxsize=64)
 def _multipliers(d: int) -> NDArray[np.uint64]:
     return np.random.default_rng(d).integers(2**63, size=d, dtype=np.uint64) * 2 + 1

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.random import Generator
 
 from boke import gp
-from boke.history import Data, row_keys
+from boke.history import Data, among, row_keys
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, TrustRegion, box, successes
 from boke.space import Array, Mask, Space
 from boke.sums import MISMATCH
 
 NEAREST = 80  # observations of a local model
-CANDIDATES, TOPS, EVALUATIONS = 384, 4, 40  # screened, climbed from, evaluations of each climb
+CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
 WARPS = (0.3, 1.0, 3.0, math.inf)  # how far below the median, in units of the upper spread, values become logarithmic
 
@@ -64,7 +64,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Gen
     tops = space.snap(_climb(fitted, X[top], low, high, space))
     X = np.vstack([tops, X[top]])
     values = np.append(fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best), values[top])
-    fresh = ~np.isin(row_keys(X), row_keys(data.points))
+    fresh = ~among(X, np.sort(row_keys(data.points)))
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
@@ -111,8 +111,9 @@ def warped(y: Array) -> tuple[Array, Array]:
     Each version is standardized, and its Jacobian makes the likelihoods comparable.
     """
     y = y / max(float(np.abs(y).max()), 1e-300) if np.abs(y).max() > 1e150 else y
-    middle = float(np.median(y))
-    unit = max(float(np.quantile(y, 0.9)) - middle, 1e-6 * (float(y.max()) - middle))
+    ordered = np.sort(y)
+    middle, high, top = (float(ordered[i]) for i in (len(y) // 2, min(int(0.9 * len(y)), len(y) - 1), -1))
+    unit = max(high - middle, 1e-6 * (top - middle))
     unit = unit if unit > 0.0 else 1.0
     r = np.maximum(y - middle, -1e8 * unit) / unit
     below = np.maximum(-r, 0.0)

@@ -38,6 +38,16 @@ INLINE double exponential(double x) {
     return x < -700.0 ? 0.0 : result;
 }
 
+typedef double Eight __attribute__((vector_size(64)));
+
+typedef long long EightInts __attribute__((vector_size(64)));
+
+INLINE Eight load(const double *from) {
+    Eight v;
+    __builtin_memcpy(&v, from, sizeof v);
+    return v;
+}
+
 INLINE double dot(const double *a, const double *b, std::size_t n) {
     double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     std::size_t i = 0;
@@ -54,6 +64,22 @@ INLINE void add(double *to, double factor, const double *from, std::size_t n) {
 INLINE double matern(double squared, double length) {
     const double r = SQRT5 / length * __builtin_sqrt(squared);
     return (1.0 + r + r * r * (1.0 / 3)) * exponential(-r);
+}
+
+// The same for eight distances at once, operation for operation
+INLINE Eight matern(Eight squared, double length) {
+    Eight root;
+    for (std::size_t l = 0; l < 8; ++l) root[l] = __builtin_sqrt(squared[l]);
+    const Eight r = SQRT5 / length * root, low = r - r - 700.0, x = -r < low ? low : -r;
+    const double magic = 6755399441055744.0;
+    const Eight shifted = x * 1.4426950408889634 + magic, n = shifted - magic;
+    const Eight e = (x - n * 0.693147180369123816490) - n * 1.90821492927058770002e-10, e2 = e * e, e4 = e2 * e2;
+    const Eight first = ((1.0 + e) + e2 * (1.0 / 2 + e * (1.0 / 6))) +
+                        e4 * ((1.0 / 24 + e * (1.0 / 120)) + e2 * (1.0 / 720 + e * (1.0 / 5040)));
+    const Eight second = ((1.0 / 40320 + e * (1.0 / 362880)) + e2 * (1.0 / 3628800 + e * (1.0 / 39916800))) +
+                         e4 * (1.0 / 479001600 + e * (1.0 / 6227020800));
+    const Eight value = (Eight)((EightInts)(first + (e4 * e4) * second) + ((EightInts)shifted << 52));
+    return (1.0 + r + r * r * (1.0 / 3)) * (-r < low ? Eight{} : value);
 }
 
 void prepare(GP &gp) {
@@ -82,12 +108,26 @@ bool factorize(GP &gp, const double *matern) {
         for (std::size_t j = i; j < n; ++j) row[j] = m[j] + gp.trend * ((1.0 + g[j]) * (1.0 + g[j]));
         row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
     }
-    for (std::size_t k = 0; k < n; ++k) {
-        double *pivot = gp.factor + k * stride;
-        if (!(pivot[k] > 0.0)) return false;
-        const double root = __builtin_sqrt(pivot[k]);
-        for (std::size_t j = k; j < n; ++j) pivot[j] /= root;
-        for (std::size_t i = k + 1; i < n; ++i) add(gp.factor + i * stride + i, -pivot[i], pivot + i, n - i);
+    constexpr std::size_t BLOCK = 4;  // rows that are finished together: fewer passes over the rest
+    for (std::size_t first = 0; first < n; first += BLOCK) {
+        const std::size_t last = first + BLOCK < n ? first + BLOCK : n;
+        for (std::size_t k = first; k < last; ++k) {
+            double *pivot = gp.factor + k * stride;
+            for (std::size_t r = first; r < k; ++r) {
+                const double *done = gp.factor + r * stride;
+                add(pivot + k, -done[k], done + k, n - k);
+            }
+            if (!(pivot[k] > 0.0)) return false;
+            const double root = __builtin_sqrt(pivot[k]);
+            for (std::size_t j = k; j < n; ++j) pivot[j] /= root;
+        }
+        if (last - first < BLOCK) break;
+        const double *a = gp.factor + first * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        for (std::size_t i = last; i < n; ++i) {
+            double *row = gp.factor + i * stride;
+            const double ai = a[i], bi = b[i], ci = c[i], di = d[i];
+            for (std::size_t j = i; j < n; ++j) row[j] = (((row[j] - ai * a[j]) - bi * b[j]) - ci * c[j]) - di * d[j];
+        }
     }
     return true;
 }
@@ -159,18 +199,45 @@ INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0
 
 INLINE double floored(const GP &gp, double share) { return gp.variance * (share > SMALLEST ? share : SMALLEST); }
 
+// Eight points at a time: every operation is a vector operation over them.
 void predict(const GP &gp, const double *q, std::size_t m, double *mean, double *sd, double *work) {
-    double *k = work, *squared = work + gp.stride, *product = work + 2 * gp.stride;
-    for (std::size_t r = 0; r < m; ++r) {
-        const double *at = q + r * gp.d;
-        cross(gp, at, k, squared, product);
-        double explained = 0.0;
+    constexpr std::size_t B = 8;
+    double *k = work, *by_column = work + B * gp.stride;  // n * B, d * B
+    for (std::size_t first = 0; first < m; first += B) {
+        const std::size_t some = m - first < B ? m - first : B;
+        double square[B] = {};
+        Eight sum = {}, explained = {};
+        for (std::size_t c = 0; c < gp.d; ++c)
+            for (std::size_t l = 0; l < B; ++l) {
+                const double at = q[(first + (l < some ? l : 0)) * gp.d + c];
+                by_column[c * B + l] = at;
+                square[l] += at * at;
+            }
         for (std::size_t i = 0; i < gp.n; ++i) {
-            const double v = dot(gp.inverse + i * gp.stride, k, i + 1);
-            explained += v * v;
+            Eight squared = {}, product = {};
+            for (std::size_t c = 0; c < gp.d; ++c) {
+                const Eight at = load(by_column + c * B), away = gp.z[i * gp.d + c] - at;
+                squared += away * away;
+                product += gp.z[i * gp.d + c] * at;
+            }
+            const Eight value = matern(squared, gp.length) + gp.trend * ((1.0 + product) * (1.0 + product));
+            __builtin_memcpy(k + i * B, &value, sizeof value);
+            sum += value * gp.alpha[i];
         }
-        mean[r] = dot(k, gp.alpha, gp.n);
-        sd[r] = __builtin_sqrt(floored(gp, prior(gp, dot(at, at, gp.d)) - explained));
+        for (std::size_t i = 0; i < gp.n; ++i) {
+            const double *row = gp.inverse + i * gp.stride;
+            Eight v[4] = {};  // four running sums, for independent additions
+            std::size_t j = 0;
+            for (; j + 4 <= i + 1; j += 4)
+                for (std::size_t r = 0; r < 4; ++r) v[r] += row[j + r] * load(k + (j + r) * B);
+            for (; j <= i; ++j) v[0] += row[j] * load(k + j * B);
+            const Eight all = (v[0] + v[2]) + (v[1] + v[3]);
+            explained += all * all;
+        }
+        for (std::size_t l = 0; l < some; ++l) {
+            mean[first + l] = sum[l];
+            sd[first + l] = __builtin_sqrt(floored(gp, prior(gp, square[l]) - explained[l]));
+        }
     }
 }
 

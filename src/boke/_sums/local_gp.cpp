@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gp.hpp"
+#include "special.hpp"
 
 namespace nb = nanobind;
 using namespace boke;
@@ -73,17 +74,20 @@ class LocalGP {
 
     nb::tuple predict(Matrix q) const {
         check(q);
-        Numbers mean(q.shape(0)), sd(q.shape(0)), work(5 * stride_);
+        Numbers mean(q.shape(0)), sd(q.shape(0)), work(8 * (stride_ + d_));
         run_.predict(gp_, q.data(), q.shape(0), mean.data(), sd.data(), work.data());
         return nb::make_tuple(array(mean, {mean.size()}), array(sd, {sd.size()}));
     }
 
     Result log_ei(Matrix q, double best) const {
         check(q);
-        Numbers values(q.shape(0)), work(5 * stride_);
-        for (std::size_t i = 0; i < values.size(); ++i)
-            values[i] = run_.log_ei(gp_, q.data() + i * d_, best, nullptr, work.data());
-        return array(values, {values.size()});
+        Numbers mean(q.shape(0)), sd(q.shape(0)), work(8 * (stride_ + d_));
+        {
+            nb::gil_scoped_release unlocked;
+            run_.predict(gp_, q.data(), q.shape(0), mean.data(), sd.data(), work.data());
+            for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = std::log(sd[i]) + log_improvement((mean[i] - best) / sd[i]);
+        }
+        return array(mean, {mean.size()});
     }
 
     nb::tuple log_ei_gradient(Matrix q, double best) const {
