@@ -342,7 +342,7 @@ def _letters() -> Iterator[str]:
 
 def _headed(figure: Figure, study: Study, names: Iterable[str]) -> None:
     """Title, what was run, and a legend below."""
-    below = fill(study.subtitle, max(40, int(figure.get_figwidth() * 13)))
+    below = fill(study.subtitle, max(40, int(figure.get_figwidth() * 13)), break_on_hyphens=False)
     figure.suptitle(f"{study.experiment.title}\n{below}", fontsize="medium", color=INK)
     handles = [
         Line2D([], [], color=colour(name), linestyle=(0, (4, 1.5)) if dashed(name) else "solid", label=label(name))
