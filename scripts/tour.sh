@@ -85,7 +85,7 @@ echo "the report: $folder/$(boke report study.toml)"
 
 say "the dashboard"
 if "$python" -c 'import optuna_dashboard' 2>/dev/null; then
-    boke dashboard study.toml --port 18123 >/dev/null 2>&1 &
+    "$python" -m boke.cli dashboard study.toml --port 18123 >/dev/null 2>&1 &
     server=$!
     for _ in $(seq 60); do
         "$python" -c 'import urllib.request as u; u.urlopen("http://127.0.0.1:18123/api/studies")' 2>/dev/null && break
