@@ -19,6 +19,8 @@ from boke.sums import MISMATCH
 NEAREST = 80  # observations of a local model
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
+RESOLVED = 20  # observations that a region has under noise
+MARGIN = 0.5  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
 WARPS = (0.3, 1.0, 3.0, math.inf)  # how far below the median, in units of the upper spread, values become logarithmic
 
 
@@ -28,7 +30,7 @@ class LocalModel:
 
     Attributes:
         center: The incumbent (d,), observed best or, under noise, smoothed best.
-        best: Its value, as the model sees it.
+        best: The value to improve on, as the model sees it: that of the center, and a margin under noise.
         noisy: Whether the model found noise.
     """
 
@@ -54,8 +56,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Gen
         rng: Randomness of the candidates.
     """
     fitted = fit(data, space)
-    # under noise a failure says little about the region, and small regions have been measured to be worse
-    side = LARGEST_SIDE if fitted.noisy else region.side(successes(data, local))
+    side = resolved(data, space, fitted.center) if fitted.noisy else region.side(successes(data, local))
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
     low, high = box(fitted.center, side, cells)
     X = candidates(fitted.center, low, high, space, rng)
@@ -90,7 +91,18 @@ def fit(data: Data, space: Space) -> LocalModel:
     if len(silent):
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, (silent - origin) / scale)
         model = gp.fit(Z, Y, jacobian)
-    return LocalModel(model, origin, scale, data.X[near[chosen]], float(smooth[chosen]), noise >= NOISY)
+    best = float(smooth[chosen]) + (MARGIN if noise >= NOISY else 0.0)
+    return LocalModel(model, origin, scale, data.X[near[chosen]], best, noise >= NOISY)
+
+
+def resolved(data: Data, space: Space, center: Array) -> float:
+    """Side of the region under noise: it reaches the RESOLVED-th nearest observation.
+
+    A single failure says little there, but a region with too few observations cannot tell a slope from noise.
+    """
+    numeric = ~space.categorical
+    away = np.abs(data.X - center)[:, numeric].max(axis=1, initial=0.0)
+    return min(LARGEST_SIDE, 2.0 * float(np.sort(away)[min(RESOLVED, len(away)) - 1]))
 
 
 def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, S: Array) -> tuple[Array, Array, Array]:
