@@ -27,7 +27,7 @@ from boke.acquisition import PaperBeta
 from boke.bandwidth import Silverman
 from boke.design import latin_hypercube, sobol
 from boke.history import Data
-from boke.policies import BOKE, KRUCB, BOKEPlus, Key, Policy
+from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, Key, Policy
 from boke.space import Space
 
 STORE, TABLE = Path("results/constants.jsonl"), Path("results/constants.md")
@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Policy | None] = {
     "BOKE (default)": BOKE(n_init=0),
     "BOKE+ (default)": BOKEPlus(n_init=0),
     "KR-UCB (default)": KRUCB(n_init=0),
+    "BOKELocal": BOKELocal(n_init=0),
 }
 GRID: dict[str, Policy | None] = {
     "random search": None,
@@ -79,7 +80,7 @@ def run(name: str, policy: Policy | None, function: int, d: int, seed: int, inst
     for t in range(BUDGET):
         start = time.perf_counter()
         if t >= INITIAL:
-            known = Data(X[:t], y[:t], X[:0])
+            known = Data(X[:t], y[:t], X[:0], np.arange(t), np.arange(t) >= INITIAL)
             key = Key(seed, t)
             X[t] = key.generator().random(d) if policy is None else policy.suggest(known, space, key).x
         seconds += time.perf_counter() - start
