@@ -16,7 +16,7 @@ from boke.region import LARGEST_SIDE, TrustRegion, box, successes
 from boke.space import Array, Mask, Space
 from boke.sums import MISMATCH
 
-NEAREST = 80  # observations of a local model
+NEAREST = 60  # observations of a local model
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
 RESOLVED = 20  # observations that a region has under noise
