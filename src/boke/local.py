@@ -21,7 +21,9 @@ CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluation
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
 RESOLVED = 20  # observations that a region has under noise
 MARGIN = 0.5  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
-WARPS = (0.3, 1.0, 3.0, math.inf)  # how far below the median, in units of the upper spread, values become logarithmic
+WARPS = np.array(
+    [[0.3], [1.0], [3.0], [math.inf]]
+)  # how far below the median, in units of the upper spread, values become logarithmic
 
 
 @dataclass(frozen=True)
@@ -128,16 +130,14 @@ def warped(y: Array) -> tuple[Array, Array]:
     unit = max(high - middle, 1e-6 * (top - middle))
     unit = unit if unit > 0.0 else 1.0
     r = np.maximum(y - middle, -1e8 * unit) / unit
-    below = np.maximum(-r, 0.0)
-    versions, jacobians = [], []
-    for w in WARPS:
-        bent = r if math.isinf(w) else np.where(r < 0.0, -w * np.log1p(below / w), r)
-        slope = 0.0 if math.isinf(w) else -float(np.log1p(below / w).sum())
-        sd = float(bent.std())
-        sd = sd if sd > 0.0 else 1.0
-        versions.append((bent - bent.mean()) / sd)
-        jacobians.append(slope - len(y) * math.log(sd))
-    return np.array(versions), np.array(jacobians)
+    below = np.maximum(-r, 0.0) / WARPS
+    with np.errstate(over="ignore", invalid="ignore"):  # the last version is not bent: its length is infinite
+        bent = np.where(below > 0.0, -WARPS * np.log1p(below), r)
+    slope = -np.log1p(below).sum(axis=1)
+    middles = bent.mean(axis=1, keepdims=True)
+    sd = np.sqrt(np.square(bent - middles).mean(axis=1, keepdims=True))
+    sd[sd == 0.0] = 1.0
+    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0])
 
 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
