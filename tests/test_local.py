@@ -92,6 +92,18 @@ def test_the_region_is_the_same_whoever_tells_and_in_whatever_order():
     np.testing.assert_array_equal(run(0), run(1))
 
 
+def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
+    seen = []
+    monkeypatch.setattr(local, "successes", lambda data, mask: seen.append(np.sort(data.numbers[mask])) or [])
+    optimizer = Optimizer([(0, 1)] * 2, rng=5)
+    for _ in range(40):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(np.square(trial.x - 0.4).sum()))
+    expected = [n for n in range(6, 39) if not explored(5, np.array([n]), 0.05)[0]]
+    assert [n for n in seen[-1].tolist() if n < 39] == [n for n in expected if n <= seen[-1].max()]
+    assert seen[-1].min() >= 6
+
+
 def test_categories_are_alike_or_not():
     X = MIXED.encode(np.array([[0.1, 3, 0, 0.5], [0.1, 3, 1, 0.5], [0.1, 3, 2, 0.5]]))
     F = local.features(X, MIXED)

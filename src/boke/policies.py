@@ -158,8 +158,8 @@ class BOKELocal(BOKE):
     """With probability q maximize IKR-UCB, otherwise the expected improvement of a local model in a trust region.
 
     The exploring share keeps the consistency of BOKE+: whatever the other trials do, those of the exploring branch
-    alone make the fill distance go to zero. docs/local.md says how the local model works and what each part is worth.
-    Finite decision sets are left to IKR-UCB and the kernel mean.
+    alone make the fill distance go to zero. docs/local.md says how the local model works. Finite decision sets are left
+    to IKR-UCB and the kernel mean.
 
     Args:
         q: Probability of exploring.
@@ -175,8 +175,8 @@ class BOKELocal(BOKE):
         rng = key.generator()
         explores = explored(key.seed, np.append(data.numbers, key.number), self.q)
         if not explores[-1] and space.enumerate(self.n_acq) is None:
-            asked = np.ones(len(data.numbers), bool) if data.asked is None else data.asked
-            x = local.suggest(data, space, self.region, asked & ~explores[:-1], rng)
+            own = (True if data.asked is None else data.asked) & (data.numbers >= design_size(self, space))
+            x = local.suggest(data, space, self.region, own & ~explores[:-1], rng)
             if x is not None:
                 return Suggestion(x, "local", lambda: self._fit(data, space))
         model = self._fit(data, space)
@@ -188,8 +188,8 @@ class BOKELocal(BOKE):
 def explored(seed: int, numbers: NDArray[np.int64], q: float) -> Mask:
     """Which trials (n,) are of the exploring branch: a hash of seed and number, so that all are known at once."""
     with np.errstate(over="ignore"):
-        mixed = (numbers.astype(np.uint64) + np.uint64(seed % 2**64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= np.uint64(seed >> 64) if 0 < seed >> 64 < 2**64 else np.uint64(0)
+        start = np.uint64((seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64)
+        mixed = (numbers.astype(np.uint64) ^ start) * np.uint64(0x9E3779B97F4A7C15)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
         mixed ^= mixed >> np.uint64(31)
@@ -281,9 +281,14 @@ def incumbents(model: KernelModel) -> Array:
     return np.array(model.X[list(dict.fromkeys([*order[: CENTERS // 2].tolist(), *spread.tolist()]))])
 
 
+def design_size(policy: BOKE | KRUCB, space: Space) -> int:
+    """How many trials are of the initial design."""
+    return min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
+
+
 def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggestion | None:
     """The initial design by trial number; density exploration as long as nothing has a value; then None."""
-    n = min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
+    n = design_size(policy, space)
     if key.number < n:
         design = np.random.default_rng((key.seed, n))
         if space.unit_arms is not None:
