@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import pickle
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from itertools import islice
 from typing import Any, Literal
 
@@ -21,6 +19,8 @@ from boke.history import State, Trial, as_value
 from boke.optimizer import Optimizer, Rng
 from boke.policies import Policy
 from boke.progress import Progress
+from boke.space import Space
+from boke.workers import evaluated
 
 MAP_BATCH = 8  # points handed at once to a map-like, whose number of workers nobody can ask for
 
@@ -41,6 +41,8 @@ def minimize(
     workers: int | Executor | Callable[..., Iterable[Any]] = 1,
     progress: bool = False,
     raise_on_error: bool = False,
+    timeout: float | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> OptimizeResult:
     """Minimize a function of a few variables with as few evaluations as possible.
 
@@ -57,13 +59,19 @@ def minimize(
             and Executors are kept busy asynchronously, a map-like gets batches.
         progress: Show a progress bar (needs tqdm).
         raise_on_error: Let an exception of ``fun`` end the run instead of counting as a failure.
+        timeout: Seconds that an evaluation may take. One that takes longer is killed and counts as failed, so ``fun``
+            runs in processes, with one worker too.
+        log: File in which every step is kept (see ``Optimizer.open``). Where there is one, the run goes on from it:
+            ``n_trials`` counts all evaluations, and those that were under way when the last run was killed come first.
 
     Returns:
         OptimizeResult with x and fun (best observed), nfev, nit, success, status, message, x_iters, func_vals,
         recommendation (best estimated: params, value, support) and optimizer. status is 0 when the budget was used
         up, 1 when the callback stopped the run, 2 when it was interrupted and 3 when no evaluation succeeded.
     """
-    return _optimize("minimize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error)
+    return _optimize(
+        "minimize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error, timeout, log
+    )
 
 
 def maximize(
@@ -78,9 +86,13 @@ def maximize(
     workers: int | Executor | Callable[..., Iterable[Any]] = 1,
     progress: bool = False,
     raise_on_error: bool = False,
+    timeout: float | None = None,
+    log: str | os.PathLike[str] | None = None,
 ) -> OptimizeResult:
     """Maximize a function; the arguments and the result are those of ``minimize``, and larger is better."""
-    return _optimize("maximize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error)
+    return _optimize(
+        "maximize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error, timeout, log
+    )
 
 
 def _optimize(
@@ -95,6 +107,8 @@ def _optimize(
     workers: int | Executor | Callable[..., Iterable[Any]],
     progress: bool,
     raise_on_error: bool,
+    timeout: float | None,
+    log: str | os.PathLike[str] | None,
 ) -> OptimizeResult:
     if not callable(fun):
         raise TypeError(f"The 'fun' parameter must be callable. Got {fun!r}.")
@@ -102,16 +116,44 @@ def _optimize(
         raise ValueError(f"The 'n_trials' parameter must be a positive integer. Got {n_trials!r}.")
     if callback is not None and not callable(callback):
         raise TypeError(f"The 'callback' parameter must be callable. Got {callback!r}.")
-    evaluate = _evaluator(workers, fun)
-    optimizer = Optimizer(bounds, direction=direction, policy=policy, rng=rng)
-    first = deque(_start_points(x0, optimizer))
+    evaluate = _evaluator(workers, fun, timeout)
+    first = _start_points(x0, Space.of(bounds))
+    if log is None:
+        optimizer = Optimizer(bounds, direction=direction, policy=policy, rng=rng)
+    else:
+        optimizer = Optimizer.open(log, bounds, direction=direction, policy=policy, rng=rng)
+    with optimizer:
+        status = _run(evaluate, fun, optimizer, n_trials, first, callback, progress, raise_on_error)
+    return _result(optimizer, status)
+
+
+def _run(
+    evaluate: Callable[..., Any],
+    fun: Fun,
+    optimizer: Optimizer,
+    n_trials: int,
+    first: list[Any],
+    callback: Callback | None,
+    progress: bool,
+    raise_on_error: bool,
+) -> int:
+    """The loop itself; returns the status."""
+    history = optimizer.history
+    under_way = [history[int(i)] for i in np.flatnonzero(history.states == State.PENDING.value)]
+    done = {tuple(row) for row in history.native[history.states != State.REMOVED.value].tolist()}
+    start = [point for point in first if tuple(optimizer.space.to_native(point).tolist()) not in done]
+    left = int(n_trials) - int((history.told_at >= 0).sum())
 
     def trials() -> Iterator[Trial]:
-        for _ in range(n_trials):
-            yield optimizer.register(first.popleft()) if first else optimizer.ask()
+        waiting, points = deque(under_way), deque(start)
+        for _ in range(left):
+            if waiting:
+                yield waiting.popleft()
+            else:
+                yield optimizer.register(points.popleft()) if points else optimizer.ask()
 
     status = 0
-    with Progress(int(n_trials), progress) as bar:
+    with Progress(max(left, 0), progress) as bar:
         outcomes = evaluate(fun, trials(), optimizer)
         try:
             for trial, value in outcomes:
@@ -127,32 +169,37 @@ def _optimize(
             status = 2
         finally:
             outcomes.close()
-            for number in np.flatnonzero(optimizer.history.states == State.PENDING.value):
-                optimizer.remove(int(number))  # started, and never to be finished
-    return _result(optimizer, status)
+            with contextlib.suppress(OSError):  # of a log on a full disk, say: it has been heard of
+                for number in np.flatnonzero(optimizer.history.states == State.PENDING.value):
+                    optimizer.remove(int(number))  # started, and never to be finished
+    return status
 
 
-def _evaluator(workers: Any, fun: Fun) -> Callable[..., Any]:
+def _evaluator(workers: Any, fun: Fun, timeout: float | None) -> Callable[..., Any]:
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise ValueError(f"The 'timeout' parameter must be a positive number of seconds. Got {timeout!r}.")
+    if timeout is not None and callable(getattr(workers, "submit", workers)):
+        raise ValueError("The 'timeout' parameter needs a number of workers: others' processes cannot be killed.")
     if isinstance(workers, Executor):
-        return lambda f, trials, optimizer: _asynchronous(f, trials, optimizer, lambda: workers, None)
+        return lambda f, trials, optimizer: _submitted(f, trials, optimizer, workers)
     if callable(workers):
         return lambda f, trials, optimizer: _mapped(f, trials, optimizer, workers)
     if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or (workers < 1 and workers != -1):
         raise ValueError(
             f"The 'workers' parameter must be a positive integer, -1, an Executor or a map-like. Got {workers!r}."
         )
-    if workers == 1:
+    if workers == 1 and timeout is None:
         return _serial
     count = int(workers) if workers > 0 else (os.cpu_count() or 1)
     try:
         pickle.dumps(fun)
     except Exception as error:
-        raise TypeError(
-            f"The 'fun' parameter must be picklable for workers={workers}: define it at the top level of a module, "
-            f"or pass workers=ThreadPoolExecutor({count}). ({error})"
-        ) from None
-    return lambda f, trials, optimizer: _asynchronous(
-        f, trials, optimizer, lambda: ProcessPoolExecutor(count, initializer=_ignore_interrupts), count
+        why = "a timeout" if workers == 1 else f"workers={workers}"
+        advice = "define it at the top level of a module"
+        advice += f", or pass workers=ThreadPoolExecutor({count})" if timeout is None else ""
+        raise TypeError(f"The 'fun' parameter must be picklable for {why}: {advice}. ({error})") from None
+    return lambda f, trials, optimizer: evaluated(
+        f, ((trial, _point(optimizer, trial)) for trial in trials), count, timeout
     )
 
 
@@ -173,57 +220,23 @@ def _mapped(
         yield from zip(batch, map_like(safe, [_point(optimizer, t) for t in batch]), strict=True)
 
 
-def _asynchronous(
-    fun: Fun, trials: Iterator[Trial], optimizer: Optimizer, make: Callable[[], Executor], count: int | None
-) -> Iterator[Outcome]:
-    """Keep every worker busy: as soon as one result is in, the next point is asked for."""
-    executor = make()
-    owned, width = count is not None, count or getattr(executor, "_max_workers", None) or MAP_BATCH
-    running: dict[Future[Any], tuple[Trial, Executor]] = {}
+def _submitted(fun: Fun, trials: Iterator[Trial], optimizer: Optimizer, executor: Executor) -> Iterator[Outcome]:
+    """Keep somebody else's Executor busy: as soon as one result is in, the next point is asked for."""
+    width = getattr(executor, "_max_workers", None) or MAP_BATCH
+    running: dict[Future[Any], Trial] = {}
     try:
         while True:
-            while len(running) < width and (trial := next(trials, None)) is not None:
-                try:
-                    future = executor.submit(fun, _point(optimizer, trial))
-                except BrokenExecutor:
-                    if not owned:
-                        raise
-                    _abandon(executor)  # a worker died a moment ago
-                    executor = make()
-                    future = executor.submit(fun, _point(optimizer, trial))
-                running[future] = trial, executor
+            for trial in islice(trials, width - len(running)):
+                running[executor.submit(fun, _point(optimizer, trial))] = trial
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=lambda f: running[f][0].number):
-                trial, pool = running.pop(future)
+            for future in sorted(done, key=lambda f: running[f].number):
                 error = future.exception()
-                if isinstance(error, BrokenExecutor) and owned and pool is executor:  # its siblings' work is lost too
-                    _abandon(executor)
-                    executor = make()
-                yield trial, future.result() if error is None else error
+                yield running.pop(future), future.result() if error is None else error
     finally:
-        if owned:
-            _abandon(executor)
         for future in running:
             future.cancel()
-
-
-def _abandon(executor: Executor) -> None:
-    """End a pool at once, whatever its workers are doing."""
-    children = list((getattr(executor, "_processes", None) or {}).values())
-    executor.shutdown(wait=False, cancel_futures=True)
-    for child in children:
-        with contextlib.suppress(ProcessLookupError, ValueError, AttributeError):
-            child.terminate()
-    for child in children:
-        with contextlib.suppress(ValueError, AssertionError):
-            child.join(timeout=1.0)
-
-
-def _ignore_interrupts() -> None:
-    if multiprocessing.parent_process() is not None:  # Ctrl-C is the parent's business
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Safe:
@@ -266,15 +279,15 @@ def _wants_to_stop(callback: Callback, result: OptimizeResult) -> bool:
         return True
 
 
-def _start_points(x0: Any, optimizer: Optimizer) -> list[Any]:
+def _start_points(x0: Any, space: Space) -> list[Any]:
     """One point or several, checked before anything is evaluated."""
     if x0 is None:
         return []
-    if isinstance(x0, dict) or (not optimizer.space.named and np.ndim(x0) == 1):
+    if isinstance(x0, dict) or (not space.named and np.ndim(x0) == 1):
         x0 = [x0]
     points = list(x0)
     for point in points:
-        optimizer.space.to_native(point)
+        space.to_native(point)
     return points
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -13,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from boke import state as statefile
 from boke.history import Data, History, State, Trial, as_value
+from boke.journal import Journal, pack, uninterrupted
 from boke.policies import BOKELocal, Key, Policy
 from boke.recommend import EmpiricalBestArm
 from boke.space import Array, Space
@@ -92,7 +97,10 @@ class Optimizer:
         self.seed = _seed(rng)
         self.history = History(self.space)
         self._sign = 1.0 if direction == "maximize" else -1.0
+        self._log: Journal | None = None
+        self._durable = False
         self._lock = threading.RLock()
+        _optimizers.add(self)
 
     def __repr__(self) -> str:
         return f"Optimizer({self.space}, direction={self.direction!r}, trials={len(self.history)})"
@@ -111,14 +119,18 @@ class Optimizer:
         with self._lock:
             number = len(self.history)
             suggestion = self.policy.suggest(self.history.data(self._sign), self.space, Key(self.seed, number))
-            self.history.append(self.space.decode(suggestion.x[None]), asked=True)
+            native = self.space.decode(suggestion.x[None])
+            with self._step(lambda: [pack({"ask": native[0].tolist()})]):
+                self.history.append(native, asked=True)
             return self.history[number]
 
     def register(self, params: Any) -> Trial:
         """Announce a point of your own that is being evaluated: pending until it is told."""
         native = self.space.to_native(params)
         with self._lock:
-            return self.history[self.history.append(native[None], asked=False)]
+            with self._step(lambda: [pack({"register": native.tolist()})]):
+                number = self.history.append(native[None], asked=False)
+            return self.history[number]
 
     def tell(self, trial: Trial | Any, value: Any, *, reason: str | None = None) -> Trial:
         """Record a value: for a trial that was asked, or for any point of the space.
@@ -126,13 +138,21 @@ class Optimizer:
         None and nan mean that the evaluation failed; ``reason`` may say why. Infinite values are kept.
         """
         result = as_value(value)
+        values = np.array([math.nan if result is None else result])
         with self._lock:
-            if isinstance(trial, Trial):
-                number = self._pending_number(trial)
-            else:
-                native = self.space.to_native(trial)
-                number = self.history.append(native[None], asked=False)
-            self.history.finish(number, np.array([math.nan if result is None else result]), reason)
+            number = self._pending_number(trial) if isinstance(trial, Trial) else None
+            native = self.space.to_native(trial) if number is None else None
+
+            def line() -> Iterator[bytes]:
+                said = {"tell": number} if native is None else {"point": native.tolist()}
+                told = {} if result is None else {"value": statefile.dump_values(values)[0]}
+                yield pack({**said, **told, **({} if reason is None else {"reason": str(reason)})})
+
+            with self._step(line, told=True):
+                if native is not None:
+                    number = self.history.append(native[None], asked=False)
+                assert number is not None
+                self.history.finish(number, values, None if reason is None else str(reason))
             return self.history[number]
 
     def tell_many(self, params: Any, values: ArrayLike) -> None:
@@ -149,19 +169,22 @@ class Optimizer:
             raise ValueError(
                 f"The 'values' parameter must hold a value for each of {len(native)} points. Got {len(told)}."
             )
-        with self._lock:
+        with self._lock, self._step(lambda: statefile.point_lines(native, told), told=True):
             first = self.history.append(native, asked=False)
             self.history.finish(first, told)
 
     def remove(self, trial: Trial | int) -> None:
         """Forget a trial: it leaves every sum, exactly as if it had never been told. Its number stays used."""
         with self._lock:
-            self.history.remove(self._number(trial))
+            number = self._number(trial)
+            with self._step(lambda: [pack({"remove": number})], told=True):
+                self.history.remove(number)
 
     @property
     def best(self) -> Trial:
         """The trial with the best value observed, a finite one if there is any."""
-        values = self._sign * self.history.values
+        with self._lock:
+            values = self._sign * self.history.values
         finite = np.isfinite(values)
         if not finite.any() and np.isnan(values).all():
             raise ValueError(f"There is no best trial yet: none of the {len(values)} trials has a value.")
@@ -205,12 +228,77 @@ class Optimizer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state as text, atomically: the file is the old one or the new one, never between."""
         with self._lock:
-            statefile.save(self, path)
+            if self._log is not None and os.path.realpath(path) == self._log.path:
+                self._compact()
+            else:
+                statefile.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, policy: Policy | None = None) -> Optimizer:
         """Read a state written by ``save``. A policy of your own has to be passed in again."""
         return statefile.load(cls, path, policy)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        space: Any = None,
+        *,
+        direction: Literal["minimize", "maximize"] | None = None,
+        policy: Policy | None = None,
+        rng: Rng = None,
+        durable: bool = True,
+    ) -> Optimizer:
+        """An optimizer that keeps itself in a file: every ask, tell and removal is there before it returns.
+
+        Where there is a file already, written by this method or by ``save``, the optimizer goes on from it; what is
+        given besides has to agree with it. Otherwise a new one is made. One optimizer at a time may have the file
+        open; a process that was killed leaves nothing behind that would be in the way. ``close`` it, or use it as a
+        context manager.
+
+        Args:
+            path: The log: text, to which a line is appended at every step, and which is written anew now and then.
+            space: See the class; None where the file is there.
+            direction: See the class.
+            policy: See the class; a policy of your own has to be passed in again.
+            rng: See the class.
+            durable: Whether a result is on the disk (fsync) when ``tell`` returns, so that it survives a power cut and
+                not only the death of the process.
+        """
+        given = {} if direction is None else {"direction": direction}
+        optimizer, log = statefile.open_log(cls, path, space, policy, rng=rng, **given)
+        optimizer._log, optimizer._durable = log, bool(durable)
+        return optimizer
+
+    def close(self) -> None:
+        """Close the log, if there is one. What is known can still be read; the next step would be an error."""
+        with self._lock:
+            if self._log is not None:
+                self._log.close()
+
+    def __enter__(self) -> Optimizer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _step(self, lines: Callable[[], Iterable[bytes]], *, told: bool = False) -> Iterator[None]:
+        """One change of the history: first in the log, then here. Ctrl-C waits until both are done."""
+        with uninterrupted():
+            if self._log is not None:
+                self._log.append(lines(), sync=told and self._durable)
+            yield
+        if self._log is not None and self._log.long:
+            try:
+                self._compact()
+            except OSError as error:  # the step itself is in the log: no reason to fail it
+                warnings.warn(f"The log {self._log.path!r} could not be written anew: {error}", stacklevel=4)
+
+    def _compact(self) -> None:
+        assert self._log is not None
+        with uninterrupted():
+            self._log.replace(statefile.snapshot(self))
 
     def _number(self, trial: Trial | int) -> int:
         number = trial.number if isinstance(trial, Trial) else trial
@@ -248,6 +336,18 @@ class Optimizer:
         numbers = data.numbers[shares > 1e-6]
         pairs = zip(numbers.tolist(), shares[shares > 1e-6].tolist(), strict=True)
         return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
+_optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for optimizer in _optimizers:
+        optimizer._lock = threading.RLock()  # another thread may have held it when this process was forked
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _seed(rng: Rng) -> int:

@@ -1,9 +1,15 @@
-"""The state of an optimizer as a text file: JSON lines, versioned, checksummed, written atomically, never unpickled.
+"""The state of an optimizer as a text file: versioned, checksummed, never unpickled.
 
-    line 1   {"format": "boke-state", "version": 1, "trials": n, "crc32": ..., space, direction, seed, policy}
-    line k   {"values": [native numbers], "state": "complete", "value": 0.25, "told": 7, "asked": 5}
+A file is a header and then records, each a line of ``boke.journal``. ``save`` writes the trials in blocks; a log goes
+on from there with a record for every step:
 
-Floats are written with all their digits, so a loaded optimizer continues bit for bit.
+    {"format": "boke-state", "version": 2, "trials": n, space, direction, seed, policy}
+    {"rows": [[native numbers], ...], "states": "cfpr", "values": [...], "told": [...], "asked": [...], "reasons": {}}
+    {"ask": [native numbers]}   {"register": [...]}   {"tell": number, "value": 0.25, "reason": "..."}
+    {"point": [native numbers], "value": 0.25}   {"points": [[...], ...], "values": [...]}   {"remove": number}
+
+Floats are written with all their digits, so a loaded optimizer continues bit for bit. Version 1 had one checksum for
+the whole file and a line for each trial.
 """
 
 from __future__ import annotations
@@ -11,15 +17,19 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
+import re
+import warnings
 import zlib
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boke import acquisition, bandwidth, policies, region
-from boke.history import State
+from boke import acquisition, bandwidth, journal, policies, region
+from boke.history import History, State
+from boke.journal import MORE, Journal, pack
 from boke.policies import Policy
 from boke.space import Array, Categorical, Float, Int, Space
 
@@ -27,7 +37,10 @@ if TYPE_CHECKING:
     from boke.optimizer import Optimizer
 
 FORMAT = "boke-state"
-VERSION = 1
+VERSION = 2
+BLOCK = 4096  # trials in a line
+LETTERS = "pcfr"  # by the value of State
+OURS = re.compile(rb'(\[\d{1,12}, \d{1,10}, )?\{"format": "boke-state", "version": ')
 
 # the only classes that a file can name
 KNOWN: dict[str, type] = {
@@ -55,52 +68,150 @@ KNOWN: dict[str, type] = {
 
 
 def save(optimizer: Optimizer, path: str | os.PathLike[str]) -> None:
-    """Write the state to a temporary file beside ``path`` and rename it into place."""
-    history = optimizer.history
-    rows = zip(
-        history.native.tolist(),
-        history.states.tolist(),
-        history.values.tolist(),
-        history.told_at.tolist(),
-        history.asked_at.tolist(),
-        strict=True,
+    """Write the whole state, atomically."""
+    journal.save(path, snapshot(optimizer))
+
+
+def snapshot(optimizer: Optimizer) -> Iterator[bytes]:
+    """The lines of the whole state."""
+    space, history = optimizer.space, optimizer.history
+    yield pack(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "trials": len(history),
+            "space": [[name, _dump(p)] for name, p in space.parameters.items()],
+            "named": space.named,
+            "arms": None if space.arms is None else space.arms.tolist(),
+            "direction": optimizer.direction,
+            "seed": optimizer.seed,
+            "policy": _dump_policy(optimizer.policy),
+        }
     )
-    lines = []
-    for number, (native, state, value, told, asked) in enumerate(rows):
-        row: dict[str, Any] = {"values": native, "state": State(state).name.lower(), "told": told, "asked": asked}
-        if state == State.COMPLETE.value:
-            row["value"] = value if math.isfinite(value) else repr(value)
-        if (reason := history.reason(number)) is not None:
-            row["reason"] = reason
-        lines.append(json.dumps(row, allow_nan=False))
-    body = "".join(line + "\n" for line in lines).encode()
-    space = optimizer.space
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "trials": len(lines),
-        "crc32": zlib.crc32(body),
-        "space": [[name, _dump(p)] for name, p in space.parameters.items()],
-        "named": space.named,
-        "arms": None if space.arms is None else space.arms.tolist(),
-        "direction": optimizer.direction,
-        "seed": optimizer.seed,
-        "policy": _dump_policy(optimizer.policy),
-    }
-    _write(path, json.dumps(header, allow_nan=False).encode() + b"\n" + body)
+    values = history.values
+    for first in range(0, len(history), BLOCK):
+        rows = slice(first, first + BLOCK)
+        reasons = {str(i - first): r for i in range(len(history))[rows] if (r := history.reason(i)) is not None}
+        yield pack(
+            {
+                "rows": history.native[rows].tolist(),
+                "states": "".join(LETTERS[state] for state in history.states[rows].tolist()),
+                "values": dump_values(values[rows]),
+                "told": history.told_at[rows].tolist(),
+                "asked": history.asked_at[rows].tolist(),
+                "reasons": reasons,
+            }
+        )
+
+
+def dump_values(values: Array) -> list[float | str | None]:
+    """Values as JSON has them: nan is null, the infinite ones are text."""
+    listed: list[float | str | None] = values.tolist()
+    for i in np.flatnonzero(~np.isfinite(values)).tolist():
+        listed[i] = None if math.isnan(values[i]) else repr(listed[i])
+    return listed
+
+
+def load_values(values: list[float | str | None]) -> Array:
+    return np.array([math.nan if value is None else float(value) for value in values])
+
+
+def point_lines(native: Array, values: Array) -> Iterator[bytes]:
+    """The lines for many points told at once: one group, so that a crash leaves all of them or none."""
+    for first in range(0, len(native), BLOCK):
+        rows = slice(first, first + BLOCK)
+        record = {"points": native[rows].tolist(), "values": dump_values(values[rows])}
+        yield pack(record if first + BLOCK >= len(native) else {**record, MORE: True})
 
 
 def load(cls: type[Optimizer], path: str | os.PathLike[str], policy: Policy | None) -> Optimizer:
-    """Read and check the whole file, then build the optimizer."""
+    """Read and check the whole file, then build the optimizer; whatever is not whole is refused."""
     with open(path, "rb") as file:
-        first, body = file.readline(), file.read()
-    header = _header(first, path)
-    if zlib.crc32(body) != header.get("crc32"):
-        lines = body.count(b"\n")
+        found = _read(cls, file, path, policy)
+    if found.damage:
         raise ValueError(
-            f"{os.fspath(path)!r} is damaged or cut off: its checksum does not match "
-            f"({lines} of {header.get('trials')} trials are there)."
+            f"{os.fspath(path)!r} is damaged or cut off: {found.damage}. Optimizer.open goes on with what is whole."
         )
+    return found.optimizer
+
+
+def open_log(
+    cls: type[Optimizer], path: str | os.PathLike[str], space: Any, policy: Policy | None, **settings: Any
+) -> tuple[Optimizer, Journal]:
+    """The optimizer of a log, and the log; a new one where there is no file, or an empty one."""
+    try:
+        file = journal.open_locked(path)
+    except FileNotFoundError:
+        if space is None:
+            raise
+        file = None
+    if file is not None:
+        try:
+            if os.fstat(file.fileno()).st_size:
+                return _reopen(cls, file, path, space, policy, settings)
+        except BaseException:
+            file.close()
+            raise
+    if space is None:
+        raise ValueError(f"{os.fspath(path)!r} is empty: a new log needs the 'space' parameter.")
+    optimizer = cls(space, policy=policy, **settings)
+    try:
+        return optimizer, Journal.create(path, snapshot(optimizer))
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _reopen(
+    cls: type[Optimizer],
+    file: IO[bytes],
+    path: str | os.PathLike[str],
+    space: Any,
+    policy: Policy | None,
+    settings: dict[str, Any],
+) -> tuple[Optimizer, Journal]:
+    found = _read(cls, file, path, policy)
+    optimizer, name = found.optimizer, os.fspath(path)
+    if space is not None and (asked := Space.of(space)) != optimizer.space:
+        raise ValueError(f"{name!r} belongs to another space: {optimizer.space}. Got {asked}.")
+    for key, known in (("direction", optimizer.direction), ("rng", optimizer.seed)):
+        given = settings.get(key)
+        if isinstance(given, str | int | np.integer) and given != known:
+            raise ValueError(f"{name!r} was made with {key}={known!r}. Got {key}={given!r}.")
+    log = Journal(path, file, found.base, found.end)
+    if found.damage:
+        warnings.warn(f"{name!r} was cut off: {found.damage}.", RuntimeWarning, stacklevel=4)
+    if found.damage or found.version != VERSION:
+        log.replace(snapshot(optimizer))
+    return optimizer, log
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read: the optimizer, where its blocks and its records end, and what is wrong with the rest."""
+
+    optimizer: Optimizer
+    version: int
+    base: int
+    end: int
+    damage: str
+
+
+def _read(cls: type[Optimizer], file: IO[bytes], path: str | os.PathLike[str], policy: Policy | None) -> Found:
+    name = os.fspath(path)
+    if OURS.match(file.read(64)) is None:
+        raise ValueError(f"{name!r} is not a boke state: its first line is not a {FORMAT} header.")
+    file.seek(0)
+    first = file.readline()
+    try:
+        header = json.loads(first) if first.startswith(b"{") else journal.unpack(first)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"{name!r} is not a boke state: its first line is damaged or cut off.")
+    version = header.get("version")
+    if version not in (1, VERSION):
+        raise ValueError(f"{name!r} has state version {version}; this boke reads versions 1 to {VERSION}.")
     try:
         space = Space(
             {name: _restore(p) for name, p in header["space"]},
@@ -112,46 +223,107 @@ def load(cls: type[Optimizer], path: str | os.PathLike[str], policy: Policy | No
                 raise ValueError("it was saved with a policy of your own; pass it as policy=...")
             policy = _restore(header["policy"])
         optimizer = cls(space, direction=header["direction"], policy=policy, rng=header["seed"])
-        _fill(optimizer, [json.loads(line) for line in body.splitlines()])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a valid boke state: {error}") from error
-    return optimizer
+        if version == 1:
+            _fill_1(optimizer, file.read(), header)
+            return Found(optimizer, version, 0, file.tell(), "")
+        base, end = _replay(optimizer.history, journal.records(file), len(first))
+        missing = header["trials"] - len(optimizer.history)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"{name!r} is not a valid boke state: {error}") from error
+    dropped = os.fstat(file.fileno()).st_size - end
+    damage = [f"the last {dropped} bytes are no whole record and were dropped"] if dropped else []
+    damage += [f"{missing} of {header['trials']} trials are missing"] if missing > 0 else []
+    return Found(optimizer, version, base, end, "; ".join(damage))
 
 
-def _header(line: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        header = json.loads(line)
-        if header["format"] != FORMAT:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{os.fspath(path)!r} is not a boke state: its first line is not a {FORMAT} header.") from None
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"{os.fspath(path)!r} has state version {header.get('version')}; this boke reads version {VERSION}."
-        )
-    assert isinstance(header, dict)
-    return header
+def _replay(history: History, found: Iterable[tuple[Any, int]], end: int) -> tuple[int, int]:
+    """Do again what the records say; return where the blocks and where the records end."""
+    blocks: list[dict[str, Any]] = []
+    base = end
+    for record, end in found:
+        if "rows" in record:
+            if len(history):
+                raise ValueError("a block of trials comes after a step")
+            blocks.append(record)
+            base = end
+            continue
+        if blocks:
+            _fill(history, blocks)
+            blocks = []
+        _redo(history, record)
+    if blocks:
+        _fill(history, blocks)
+    return base, end
 
 
-def _fill(optimizer: Optimizer, rows: list[dict[str, Any]]) -> None:
+def _fill(history: History, blocks: list[dict[str, Any]]) -> None:
+    native = np.array([row for block in blocks for row in block["rows"]], dtype=float)
+    states = np.array([LETTERS.index(letter) for block in blocks for letter in block["states"]], dtype=np.uint8)
+    values = np.concatenate([load_values(block["values"]) for block in blocks])
+    told, asked = (np.array([n for block in blocks for n in block[name]], dtype=np.int64) for name in ("told", "asked"))
+    if not len(native) == len(states) == len(values) == len(told) == len(asked):
+        raise ValueError("the columns of a block differ in length")
+    _check(history.space, native, states, values)
+    starts = np.cumsum([0, *(len(block["rows"]) for block in blocks)]).tolist()
+    reasons = {
+        start + int(i): str(reason)
+        for start, block in zip(starts, blocks, strict=False)
+        for i, reason in block["reasons"].items()
+    }
+    history.restore(native, values, states, told, asked, reasons)
+
+
+def _redo(history: History, record: dict[str, Any]) -> None:
+    if "tell" in record or "remove" in record:
+        number = record["tell" if "tell" in record else "remove"]
+        if type(number) is not int or not 0 <= number < len(history):
+            raise ValueError(f"there is no trial {number!r} to {'tell' if 'tell' in record else 'remove'}")
+        if "remove" in record:
+            history.remove(number)
+            return
+        if history.states[number] != State.PENDING.value:
+            raise ValueError(f"trial {number} is told twice")
+        history.finish(number, load_values([record.get("value")]), record.get("reason"))
+        return
+    kind = next(key for key in ("ask", "register", "point", "points", None) if key is None or key in record)
+    if kind is None:
+        raise ValueError(f"a record with the keys {sorted(record)} is unknown")
+    native = np.array(record[kind] if kind == "points" else [record[kind]], dtype=float)
+    _check(history.space, native)
+    first = history.append(native, asked=kind == "ask")
+    if kind in ("point", "points"):
+        values = load_values(record["values"] if kind == "points" else [record.get("value")])
+        if len(values) != len(native):
+            raise ValueError("points and values differ in length")
+        history.finish(first, values, record.get("reason"))
+
+
+def _fill_1(optimizer: Optimizer, body: bytes, header: dict[str, Any]) -> None:
+    """The trials of a file of version 1: a line each, one checksum for all."""
+    if zlib.crc32(body) != header["crc32"]:
+        there = f"{body.count(bytes([10]))} of {header['trials']} trials are there"
+        raise ValueError(f"it is damaged or cut off, its checksum does not match ({there})")
+    rows = [json.loads(line) for line in body.splitlines()]
     if not rows:
         return
     native = np.array([row["values"] for row in rows], dtype=float)
     values = np.array([float(row.get("value", math.nan)) for row in rows])
     states = np.array([State[row["state"].upper()].value for row in rows], dtype=np.uint8)
     told, asked = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("told", "asked"))
-    _check(optimizer.space, native)
+    _check(optimizer.space, native, states, values)
     reasons = {i: str(row["reason"]) for i, row in enumerate(rows) if "reason" in row}
     optimizer.history.restore(native, values, states, told, asked, reasons)
 
 
-def _check(space: Space, native: Array) -> None:
+def _check(space: Space, native: Array, states: NDArray[np.uint8] | None = None, values: Array | None = None) -> None:
     if native.ndim != 2 or native.shape[1] != space.dim or not np.isfinite(native).all():
         raise ValueError(f"the trials must be rows of {space.dim} numbers")
     for j, (name, p) in enumerate(space.parameters.items()):
         low, high = (0, p.cells - 1) if isinstance(p, Categorical) else (p.low, p.high)  # type: ignore[attr-defined]
         if native[:, j].min() < low or native[:, j].max() > high:
             raise ValueError(f"a trial's value of {name!r} is outside the space")
+    if states is not None and values is not None and ((states == State.COMPLETE.value) == np.isnan(values)).any():
+        raise ValueError("a trial is complete without a value, or has a value and is not complete")
 
 
 def _dump(value: Any) -> Any:
@@ -190,35 +362,3 @@ def _restore(value: Any) -> Any:
             raise ValueError(f"unknown class {name!r}")
         return KNOWN[name](**{key: _restore(v) for key, v in value.items() if key != "class"})
     return value
-
-
-def _write(path: str | os.PathLike[str], content: bytes) -> None:
-    target = os.path.abspath(os.fspath(path))
-    folder = os.path.dirname(target)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(target)[:64]}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    if os.name == "posix":
-        folder_handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(folder_handle)
-        finally:
-            os.close(folder_handle)
-
-
-def _mode(target: str) -> int:
-    """Permissions of the file that is replaced, or what the umask leaves of rw-rw-rw-."""
-    try:
-        return os.stat(target).st_mode & 0o777
-    except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
