@@ -46,9 +46,10 @@ def pack(record: dict[str, Any]) -> bytes:
 def unpack(line: bytes) -> Any:
     """The record of a line, or None if the line is not whole."""
     match = LINE.fullmatch(line)
-    if match is None or len(match[3]) != int(match[1]) or zlib.crc32(match[3]) != int(match[2]):
+    content = b"" if match is None else match[3]
+    if match is None or len(content) != int(match[1]) or zlib.crc32(content) != int(match[2]):
         return None
-    return json.loads(match[3], parse_constant=_refuse)
+    return json.loads(content, parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> None:
@@ -200,6 +201,8 @@ def _write(path: Path, lines: Iterable[bytes]) -> IO[bytes]:
     if os.path.exists(target) and not os.path.isfile(target):
         raise OSError(errno.EINVAL, "It is not a regular file", os.fspath(path))
     folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
     temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     file = os.fdopen(handle, "r+b")

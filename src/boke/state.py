@@ -4,16 +4,18 @@ A file is a header and then records, each a line of ``boke.journal``. ``save`` w
 on from there with a record for every step:
 
     {"format": "boke-state", "version": 2, "trials": n, space, direction, seed, policy}
-    {"rows": [[native numbers], ...], "states": "cfpr", "values": [...], "told": [...], "asked": [...], "reasons": {}}
+    {"rows": base64, "states": "cfpr", "values": base64, "told": base64, "asked": base64, "reasons": {}}
     {"ask": [native numbers]}   {"register": [...]}   {"tell": number, "value": 0.25, "reason": "..."}
     {"point": [native numbers], "value": 0.25}   {"points": [[...], ...], "values": [...]}   {"remove": number}
 
-Floats are written with all their digits, so a loaded optimizer continues bit for bit. Version 1 had one checksum for
-the whole file and a line for each trial.
+Floats are written with all their digits or bits, so a loaded optimizer continues bit for bit. Version 1 had one
+checksum for the whole file and a line for each trial.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import math
 import os
@@ -94,14 +96,23 @@ def snapshot(optimizer: Optimizer) -> Iterator[bytes]:
         reasons = {str(i - first): r for i in range(len(history))[rows] if (r := history.reason(i)) is not None}
         yield pack(
             {
-                "rows": history.native[rows].tolist(),
+                "rows": _bits(history.native[rows], "<f8"),
                 "states": "".join(LETTERS[state] for state in history.states[rows].tolist()),
-                "values": dump_values(values[rows]),
-                "told": history.told_at[rows].tolist(),
-                "asked": history.asked_at[rows].tolist(),
+                "values": _bits(values[rows], "<f8"),
+                "told": _bits(history.told_at[rows], "<i8"),
+                "asked": _bits(history.asked_at[rows], "<i8"),
                 "reasons": reasons,
             }
         )
+
+
+def _bits(column: NDArray[Any], kind: str) -> str:
+    """A column as base64 of its bits: a million trials as decimal numbers would take ten times as long."""
+    return base64.b64encode(column.astype(kind).tobytes()).decode()
+
+
+def _column(text: str, kind: str) -> NDArray[Any]:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind)
 
 
 def dump_values(values: Array) -> list[float | str | None]:
@@ -139,27 +150,22 @@ def open_log(
     cls: type[Optimizer], path: str | os.PathLike[str], space: Any, policy: Policy | None, **settings: Any
 ) -> tuple[Optimizer, Journal]:
     """The optimizer of a log, and the log; a new one where there is no file, or an empty one."""
-    try:
-        file = journal.open_locked(path)
-    except FileNotFoundError:
-        if space is None:
-            raise
-        file = None
-    if file is not None:
+    with contextlib.ExitStack() as on_error:
         try:
+            file = journal.open_locked(path)
+        except FileNotFoundError:
+            if space is None:
+                raise
+        else:
+            on_error.callback(file.close)
             if os.fstat(file.fileno()).st_size:
-                return _reopen(cls, file, path, space, policy, settings)
-        except BaseException:
-            file.close()
-            raise
-    if space is None:
-        raise ValueError(f"{os.fspath(path)!r} is empty: a new log needs the 'space' parameter.")
-    optimizer = cls(space, policy=policy, **settings)
-    try:
+                found = _reopen(cls, file, path, space, policy, settings)
+                on_error.pop_all()
+                return found
+        if space is None:
+            raise ValueError(f"{os.fspath(path)!r} is empty: a new log needs the 'space' parameter.")
+        optimizer = cls(space, policy=policy, **settings)
         return optimizer, Journal.create(path, snapshot(optimizer))
-    finally:
-        if file is not None:
-            file.close()
 
 
 def _reopen(
@@ -257,14 +263,14 @@ def _replay(history: History, found: Iterable[tuple[Any, int]], end: int) -> tup
 
 
 def _fill(history: History, blocks: list[dict[str, Any]]) -> None:
-    native = np.array([row for block in blocks for row in block["rows"]], dtype=float)
+    native = np.concatenate([_column(block["rows"], "<f8") for block in blocks]).reshape(-1, history.space.dim)
     states = np.array([LETTERS.index(letter) for block in blocks for letter in block["states"]], dtype=np.uint8)
-    values = np.concatenate([load_values(block["values"]) for block in blocks])
-    told, asked = (np.array([n for block in blocks for n in block[name]], dtype=np.int64) for name in ("told", "asked"))
+    values = np.concatenate([_column(block["values"], "<f8") for block in blocks])
+    told, asked = (np.concatenate([_column(block[name], "<i8") for block in blocks]) for name in ("told", "asked"))
     if not len(native) == len(states) == len(values) == len(told) == len(asked):
         raise ValueError("the columns of a block differ in length")
     _check(history.space, native, states, values)
-    starts = np.cumsum([0, *(len(block["rows"]) for block in blocks)]).tolist()
+    starts = np.cumsum([0, *(len(block["states"]) for block in blocks)]).tolist()
     reasons = {
         start + int(i): str(reason)
         for start, block in zip(starts, blocks, strict=False)
