@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boke.history import Data, History, State, as_value, row_keys
+from boke.history import HORIZON, Data, History, State, as_value, row_keys
 from boke.space import Categorical, Float, Int, Space
 
 FLOATS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
@@ -240,6 +240,31 @@ def test_data_has_values_silent_points_and_numbers():
     assert data.points.shape == (6, 3)
 
 
+def test_failures_can_count_as_the_worst_value():
+    history, rows = History(space()), natives(0, 6)
+    history.append(rows, asked=True)
+    history.finish(0, np.array([1.0, np.nan, 3.0, -np.inf, np.nan]))
+    data, x = history.data(-1.0, discourage=True), space().encode(rows)
+    by_number = dict(zip(data.numbers.tolist(), data.y.tolist(), strict=True))
+    assert by_number == {0: -1.0, 1: -3.0, 2: -3.0, 3: -1.0, 4: -3.0}
+    np.testing.assert_array_equal(data.X, x[data.numbers])
+    np.testing.assert_array_equal(data.silent, x[[5]])
+    nothing = History(space())
+    nothing.append(rows, asked=True)
+    nothing.finish(0, np.array([np.nan]))
+    assert len(nothing.data(1.0, discourage=True).y) == 0  # there is no worst value yet
+    assert len(nothing.data(1.0, discourage=True).silent) == 6
+
+
+def test_pending_trials_age_by_the_numbers_that_followed():
+    history, rows = History(space()), natives(0, HORIZON + 3)
+    history.append(rows, asked=True)
+    history.finish(1, np.array([np.nan, 1.0]))
+    silent = history.data(1.0).silent
+    failed, left = space().encode(rows[1:2]), space().encode(rows[3:])
+    assert {tuple(r) for r in silent} == {tuple(r) for r in np.vstack([failed, left])}
+
+
 @pytest.mark.parametrize(
     ("values", "finite"),
     [
@@ -270,7 +295,7 @@ def played(seed, steps=120):
     for row in natives(seed, steps):
         choice = rng.random()
         if choice < 0.4:
-            seen[len(history)] = history.data(1.0)
+            seen[len(history)] = history.data(1.0), history.data(1.0, discourage=True)
             pending.append(history.append(row[None], asked=True))
         elif choice < 0.5:
             pending.append(history.append(row[None], asked=False))  # registered: being evaluated elsewhere
@@ -287,5 +312,6 @@ def played(seed, steps=120):
 def test_before_shows_what_was_known_when_a_trial_was_asked(seed):
     history, seen = played(seed)
     assert len(seen) > 20
-    for number, data in seen.items():
+    for number, (data, discouraged) in seen.items():
         same_data(history.data(1.0, before=number), data)
+        same_data(history.data(1.0, before=number, discourage=True), discouraged)

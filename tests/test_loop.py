@@ -106,6 +106,45 @@ def test_a_worker_that_dies_costs_a_few_trials_only():
     assert "ChildProcessError: the process died: SIGKILL" in result.message
 
 
+def hangs(x):
+    if x[0] > 0.5:
+        subprocess.run(["sleep", "600"], check=False)
+    return bowl(x)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_evaluation_that_takes_too_long_is_killed_and_fails(workers):
+    result = boke.minimize(hangs, SQUARE, n_trials=8, rng=0, policy=QUICK, workers=workers, timeout=0.5)
+    failed = np.isnan(result.func_vals)
+    assert (result.x_iters[failed, 0] > 0.5).all() and (result.x_iters[~failed, 0] <= 0.5).all()
+    assert failed.any() and "TimeoutError: it ran for more than 0.5 s" in result.message
+    assert {t.reason for t in result.optimizer.history if t.value is None} == {
+        "TimeoutError: it ran for more than 0.5 s"
+    }
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, "1", math.nan])
+def test_a_wrong_timeout_is_named(timeout):
+    with pytest.raises(ValueError, match="'timeout' parameter must be a positive number"):
+        boke.minimize(bowl, SQUARE, timeout=timeout)
+
+
+def test_a_timeout_needs_processes_of_its_own():
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="'timeout' parameter needs a number of"):
+        boke.minimize(bowl, SQUARE, timeout=1.0, workers=pool)
+    with pytest.raises(TypeError, match="must be picklable for a timeout"):
+        boke.minimize(lambda x: 0.0, SQUARE, timeout=1.0)
+
+
+def unpicklable(x):
+    return (value for value in x)
+
+
+def test_a_value_that_cannot_travel_is_a_failure():
+    result = boke.minimize(unpicklable, SQUARE, n_trials=3, rng=0, policy=QUICK, workers=2)
+    assert "cannot be sent back" in result.message and np.isnan(result.func_vals).all()
+
+
 def test_functions_that_cannot_travel_get_advice():
     with pytest.raises(TypeError, match="must be picklable for workers=2: define it at the top level"):
         boke.minimize(lambda x: 0.0, SQUARE, n_trials=5, workers=2)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from boke.space import Array, Mask, Space
 
+HORIZON = 1000  # pending trials count while so many numbers or fewer have followed: killed workers never tell theirs
+
 
 class State(Enum):
     """What is known of a trial."""
@@ -52,7 +54,7 @@ class Data:
 
     Attributes:
         X: Points with a value (t, d).
-        y: Their values (t,). Infinite ones have become the worst or best finite one.
+        y: Their values (t,). Infinite ones have become the worst or best finite one; failures may be among them.
         silent: Pending and failed points (s, d): density without a value.
         numbers: Trial number (t,) of every row of X.
         asked: Which rows of X (t,) had been asked for; None is all of them.
@@ -146,7 +148,8 @@ class History:
     @property
     def values(self) -> Array:
         """What was told (n,), nan for trials without a value."""
-        return np.where(self.states == State.COMPLETE.value, self._value[: self._n], np.nan)
+        n = self._n  # read once: another thread may be adding trials
+        return np.where(self._state[:n] == State.COMPLETE.value, self._value[:n], np.nan)
 
     @property
     def states(self) -> NDArray[np.uint8]:
@@ -209,19 +212,28 @@ class History:
         self._reasons = dict(reasons)
         self.arrivals = int(told_at.max(initial=-1)) + 1
 
-    def data(self, sign: float, before: int | None = None) -> Data:
+    def data(self, sign: float, before: int | None = None, *, discourage: bool = False) -> Data:
         """The model's view: values times ``sign``, sorted by content.
 
-        With ``before`` only what had been asked and told before that trial was asked: what its policy saw.
+        With ``before`` only what had been asked and told before that trial was asked: what its policy saw. With
+        ``discourage`` failed trials are as bad as the worst value: as density alone they keep the search from their
+        own places only, and exploitation would go on failing all around them. A mean with them in it expects a
+        failure in proportion to their share, so places that fail are asked for less often, and never forbidden.
         """
         n = self._n if before is None else before
         states, x = self._state[:n], self._x[:n]
-        complete = states == State.COMPLETE.value
-        silent = (states == State.FAILED.value) | (states == State.PENDING.value)
+        complete, failed = states == State.COMPLETE.value, states == State.FAILED.value
+        pending = states == State.PENDING.value
         if before is not None:
             known = (self._told_at[:n] >= 0) & (self._told_at[:n] < self._asked_at[before])
-            complete, silent = complete & known, silent | (complete & ~known)
+            pending |= (complete | failed) & ~known
+            complete, failed = complete & known, failed & known
+        pending[: max(0, n - HORIZON)] = False
+        silent = pending | failed
+        if discourage and complete.any():
+            complete, silent = complete | failed, pending
         X, y = x[complete], sign * self._value[:n][complete]
+        y[np.isnan(y)] = np.nanmin(y, initial=np.inf)
         order = np.argsort(row_keys(np.column_stack([X, y])), kind="stable")
         X, y = X[order], y[order]
         S = x[silent]

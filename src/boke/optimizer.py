@@ -118,7 +118,8 @@ class Optimizer:
             return [self.ask() for _ in range(n)]
         with self._lock:
             number = len(self.history)
-            suggestion = self.policy.suggest(self.history.data(self._sign), self.space, Key(self.seed, number))
+            data = self.history.data(self._sign, discourage=True)
+            suggestion = self.policy.suggest(data, self.space, Key(self.seed, number))
             native = self.space.decode(suggestion.x[None])
             with self._step(lambda: [pack({"ask": native[0].tolist()})]):
                 self.history.append(native, asked=True)
@@ -213,7 +214,7 @@ class Optimizer:
             number = self._number(trial)
             if self.history.asked_at[number] < 0:
                 raise ValueError(f"Trial {number} was told without having been asked: there is nothing to explain.")
-            data = self.history.data(self._sign, before=number)
+            data = self.history.data(self._sign, before=number, discourage=True)
             suggestion = self.policy.suggest(data, self.space, Key(self.seed, number))
             model = suggestion.model
             if model is None:

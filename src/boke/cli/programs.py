@@ -29,7 +29,7 @@ from boke.cli.config import Config
 from boke.cli.errors import Problem
 
 TICK = 0.1  # seconds between looks at the clock and at the stop sign
-GRACE = 2.0  # seconds between asking a program to end and ending it
+GRACE = 0.5  # seconds between asking a program to end and ending it
 TAIL = 65_536  # bytes of output that are searched for the value
 
 
