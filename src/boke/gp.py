@@ -27,6 +27,7 @@ TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
 NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
+ENOUGH = 1e-6  # a climb ends with the first step that gains less of log EI
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -174,7 +175,7 @@ class LocalGP:
                     break
                 fresh = True
                 continue
-            gained, step = False, 1.0
+            before, step = f, 1.0
             while used < evaluations and step > 1e-5:
                 trial = np.minimum(np.maximum(x + step * p, low), high)
                 if np.abs(trial - x).max() < 1e-12 * width:
@@ -183,13 +184,12 @@ class LocalGP:
                 used += 1
                 if value > f + 1e-4 * float(((trial - x) * g).sum()) and value > f:
                     H = _bfgs(H, trial - x, g - slope)
-                    gained = bool(value > f + 1e-9)
                     x, f, g = trial, value, slope
                     break
                 step *= 0.25
-            if not gained and fresh:
+            if fresh if f == before else f < before + ENOUGH:
                 break
-            fresh = not gained
+            fresh = f == before
         return x, float(f)
 
 

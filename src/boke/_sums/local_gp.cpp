@@ -27,6 +27,8 @@ using Numbers = std::vector<double>;
 
 namespace {
 
+constexpr double ENOUGH = 1e-6;  // a climb ends with the first step that gains less of log EI
+
 GPFunctions pick(const std::string &name) {
 #ifdef BOKE_X86
     __builtin_cpu_init();
@@ -201,7 +203,7 @@ class LocalGP {
                 fresh = true;
                 continue;
             }
-            bool gained = false;
+            const double before = f;
             for (double step = 1.0; used < evaluations && step > 1e-5; step *= 0.25) {
                 double rise = 0.0, move = 0.0;
                 for (std::size_t i = 0; i < d; ++i) {
@@ -214,15 +216,14 @@ class LocalGP {
                 ++used;
                 if (value > f + 1e-4 * rise && value > f) {
                     update(H, x, trial, g, h, s, r, Hr);
-                    gained = value > f + 1e-9;
                     f = value;
                     std::copy(trial.begin(), trial.end(), x);
                     std::copy(h.begin(), h.end(), g.begin());
                     break;
                 }
             }
-            if (!gained && fresh) break;
-            fresh = !gained;
+            if (f == before ? fresh : f < before + ENOUGH) break;
+            fresh = f == before;
         }
         return f;
     }
