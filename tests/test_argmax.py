@@ -28,7 +28,7 @@ def history_of_a_run(d, t, seed):
 @pytest.mark.parametrize("policy", [BOKE(n_init=0), BOKE(n_init=0, bandwidth=Silverman(1.0), beta=PaperBeta(0.1))])
 @pytest.mark.parametrize("kind", ["uniform", "run"])
 def test_suggestion_is_as_good_as_20000_random_points(d, policy, kind):
-    """Up to 1 % of the range. In d = 2, where 20 000 points leave no corner out, one history in twelve is missed."""
+    """Up to 1 % of the range."""
     gaps = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -37,7 +37,7 @@ def test_suggestion_is_as_good_as_20000_random_points(d, policy, kind):
         a = UpperConfidenceBound(chosen.model, chosen.beta, chosen.rho)
         random = a(rng.random((20_000, d)))
         gaps.append((random.max() - a(chosen.x[None])[0]) / np.ptp(random))
-    assert np.sort(gaps)[-2 if d == 2 else -1] <= 0.01 and max(gaps) <= 0.05
+    assert max(gaps) <= 0.01
 
 
 @pytest.mark.parametrize("d", [2, 5, 10])

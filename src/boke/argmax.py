@@ -63,6 +63,7 @@ def argmax(
     centers: Array,
     taken: Array,
     rim: float = 0.0,
+    extra: Array | None = None,
     repeat: bool = False,
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
@@ -75,6 +76,7 @@ def argmax(
     With ``rim``, the distance in bandwidths at which an observation no longer takes away from the exploration bonus,
     most of the neighbourhood's share goes there. Beside a center nothing is much better than the center and the full
     bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
+    ``extra`` candidates of the caller take their places from this share.
     """
     known = np.sort(row_keys(taken[:0] if repeat else taken))
     finite = space.enumerate(budget)
@@ -87,6 +89,9 @@ def argmax(
         rims = budget * 3 // 16 if rim else 0
         reach = 0.25 * (4.0 * LEASH) ** rng.random(budget // 2 - 2 * rims)
         screen.around(centers[:INCUMBENTS], reach, rng)
+        if extra is not None:
+            screen.add(space.snap(extra[: 2 * rims]))
+            rims -= (len(extra[: 2 * rims]) + 1) // 2
         for _ in range(2 if rim else 0):
             screen.around(centers[: screen.rank(centers)], rim * (1.0 + 0.4 * rng.random(rims)), rng)
     X, values = np.vstack(screen.X), np.concatenate(screen.values)

@@ -31,24 +31,24 @@ def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
         return float(max(x[0], 1.0 - x[-1], np.diff(x, prepend=x[0]).max() / 2.0))
     tree = KDTree(X)
     if d == 2:
-        return float(tree.query(_square_vertices(X))[0].max())
+        return float(tree.query(vertices(X))[0].max())
     probes = sobol(n_probes, d, np.random.default_rng(0))
     if d <= 10:
         probes = np.vstack([probes, np.array(list(product((0.0, 1.0), repeat=d)))])
     return _search(tree, probes)
 
 
-def _square_vertices(X: Array) -> Array:
-    """The points of the square at which the distance to X can have a local maximum.
+def vertices(X: Array, high: ArrayLike = (1.0, 1.0)) -> Array:
+    """The points of the rectangle [0, high] at which the distance to X (t, 2) can have a local maximum.
 
     Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices.
     """
-    x, y = X.T
-    mirrored = np.vstack([X, np.c_[-x, y], np.c_[2 - x, y], np.c_[x, -y], np.c_[x, 2 - y]])
-    vertices = Voronoi(np.unique(mirrored, axis=0)).vertices
-    inside = ((vertices >= -1e-9) & (vertices <= 1 + 1e-9)).all(axis=1)
-    corners = np.array(list(product((0.0, 1.0), repeat=2)))
-    return np.vstack([np.clip(vertices[inside], 0.0, 1.0), corners])
+    (x, y), (width, height) = X.T, np.asarray(high, dtype=float)
+    mirrored = np.vstack([X, np.c_[-x, y], np.c_[2 * width - x, y], np.c_[x, -y], np.c_[x, 2 * height - y]])
+    corners = np.array(list(product((0.0, width), (0.0, height))))
+    found = Voronoi(np.unique(mirrored, axis=0)).vertices
+    inside = ((found >= -1e-9 * corners[-1]) & (found <= (1.0 + 1e-9) * corners[-1])).all(axis=1)
+    return np.vstack([np.clip(found[inside], 0.0, corners[-1]), corners])
 
 
 def _search(tree: KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:

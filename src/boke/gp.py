@@ -27,7 +27,7 @@ TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
 NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
-ENOUGH = 1e-6  # a climb ends with the first step that gains less of log EI
+ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -187,9 +187,9 @@ class LocalGP:
                     x, f, g = trial, value, slope
                     break
                 step *= 0.25
-            if fresh if f == before else f < before + ENOUGH:
+            if fresh and not f > before + ENOUGH:
                 break
-            fresh = f == before
+            fresh = not f > before + ENOUGH
         return x, float(f)
 
 

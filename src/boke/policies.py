@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
-from boke.argmax import argmax
+from boke.argmax import LOCAL_PAYS, argmax
 from boke.bandwidth import Bandwidth, Silverman
 from boke.design import DESIGNS
 from boke.history import Data
@@ -35,6 +35,7 @@ from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
 from boke.space import Array, Mask, Space
 
+CORNERS = 64  # corners of Voronoi cells, in the plane, in which candidates are placed
 CENTERS = 256  # observations near which candidates are placed, at most
 
 
@@ -119,11 +120,20 @@ class BOKE:
     def _explore(self, model: KernelModel, data: Data, space: Space, rng: Generator) -> Suggestion:
         beta = self.beta(len(data.X) + len(data.silent), space.dim)
         rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
-        x = self._argmax(UpperConfidenceBound(model, beta, self.rho), rim, model, data, space, rng)
+        f = UpperConfidenceBound(model, beta, self.rho)
+        plane = space.dim == 2 and not space.categorical.any() and len(model.X) < LOCAL_PAYS
+        x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, rng)
         return Suggestion(x, "explore", model, beta, self.rho)
 
     def _argmax(
-        self, f: Acquisition, rim: float, model: KernelModel, data: Data, space: Space, rng: Generator
+        self,
+        f: Acquisition,
+        rim: float,
+        extra: Array | None,
+        model: KernelModel,
+        data: Data,
+        space: Space,
+        rng: Generator,
     ) -> Array:
         return argmax(
             f,
@@ -134,6 +144,7 @@ class BOKE:
             centers=incumbents(model),
             taken=data.points,
             rim=rim,
+            extra=extra,
             repeat=space.arms is not None,
         )
 
@@ -150,7 +161,7 @@ class BOKEPlus(BOKE):
         model, rng = self._fit(data, space), key.generator()
         if rng.random() < self.q:
             return self._explore(model, data, space, rng)
-        return Suggestion(self._argmax(Mean(model), 0.0, model, data, space, rng), "exploit", model)
+        return Suggestion(self._argmax(Mean(model), 0.0, None, model, data, space, rng), "exploit", model)
 
 
 @dataclass(frozen=True)
@@ -182,7 +193,7 @@ class BOKELocal(BOKE):
         model = self._fit(data, space)
         if explores[-1]:
             return self._explore(model, data, space, rng)
-        return Suggestion(self._argmax(Mean(model), 0.0, model, data, space, rng), "exploit", model)
+        return Suggestion(self._argmax(Mean(model), 0.0, None, model, data, space, rng), "exploit", model)
 
 
 def explored(seed: int, numbers: NDArray[np.int64], q: float) -> Mask:

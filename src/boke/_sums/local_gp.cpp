@@ -27,7 +27,7 @@ using Numbers = std::vector<double>;
 
 namespace {
 
-constexpr double ENOUGH = 1e-6;  // a climb ends with the first step that gains less of log EI
+constexpr double ENOUGH = 1e-6;  // of log EI: a climb ends when a step straight up gains less
 
 GPFunctions pick(const std::string &name) {
 #ifdef BOKE_X86
@@ -222,8 +222,9 @@ class LocalGP {
                     break;
                 }
             }
-            if (f == before ? fresh : f < before + ENOUGH) break;
-            fresh = f == before;
+            const bool gained = f > before + ENOUGH;
+            if (!gained && fresh) break;
+            fresh = !gained;
         }
         return f;
     }
