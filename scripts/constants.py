@@ -26,7 +26,7 @@ from tqdm import tqdm
 from boke.acquisition import PaperBeta
 from boke.bandwidth import Silverman
 from boke.design import latin_hypercube, sobol
-from boke.history import Data
+from boke.data import Data
 from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, Key, Policy
 from boke.space import Space
 

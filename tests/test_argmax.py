@@ -6,7 +6,8 @@ import pytest
 from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
 from boke.argmax import argmax, around, polish
 from boke.bandwidth import Silverman
-from boke.history import Data
+from boke.data import Data
+from boke.keys import TakenPoints
 from boke.model import KernelModel
 from boke.policies import BOKE, BOKEPlus, Key
 from boke.space import Categorical, Float, Int, Space
@@ -72,7 +73,7 @@ def test_budget_is_respected(budget, centers):
     f = Parabola([0.3, 0.8])
     rng = np.random.default_rng(0)
     some = rng.random((centers, 2))
-    argmax(f, Space.of([(0, 1)] * 2), budget, rng, bandwidth=np.full(2, 0.1), centers=some, taken=some)
+    argmax(f, Space.of([(0, 1)] * 2), budget, rng, bandwidth=np.full(2, 0.1), centers=some, taken=TakenPoints(some))
     assert 0.5 * budget <= f.evaluations <= budget
 
 
@@ -97,11 +98,11 @@ def test_taken_points_are_passed_over_unless_repeats_are_wanted():
     space = Space.of({"n": Int(0, 4)})
     cells = space.enumerate(100)
     f = Parabola([cells[2, 0]])
-    settings = {"bandwidth": np.ones(1), "centers": cells[:0], "taken": cells[[1, 2]]}
+    settings = {"bandwidth": np.ones(1), "centers": cells[:0], "taken": TakenPoints(cells[[1, 2]])}
     rng = np.random.default_rng(0)
     assert argmax(f, space, 64, rng, **settings)[0] == cells[3, 0]
     assert argmax(f, space, 64, rng, repeat=True, **settings)[0] == cells[2, 0]
-    settings["taken"] = cells
+    settings["taken"] = TakenPoints(cells)
     assert argmax(f, space, 64, rng, **settings)[0] == cells[2, 0]  # nothing else is left
 
 
@@ -109,7 +110,13 @@ def test_corner_that_was_tried_is_not_proposed_again():
     corner = np.ones((1, 2))
     rng = np.random.default_rng(0)
     x = argmax(
-        Parabola([2.0, 2.0]), Space.of([(0, 1)] * 2), 256, rng, bandwidth=np.full(2, 0.1), centers=corner, taken=corner
+        Parabola([2.0, 2.0]),
+        Space.of([(0, 1)] * 2),
+        256,
+        rng,
+        bandwidth=np.full(2, 0.1),
+        centers=corner,
+        taken=TakenPoints(corner),
     )
     assert not np.array_equal(x, corner[0])
 
@@ -131,7 +138,7 @@ def test_neighbours_only_gives_the_same_choice_as_all_observations(monkeypatch):
                 np.random.default_rng(2),
                 bandwidth=model.bandwidth,
                 centers=best,
-                taken=X,
+                taken=TakenPoints(X),
             )
         )
     np.testing.assert_allclose(points[0], points[1], atol=1e-9)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boke.history import HORIZON, Data, History, State, as_value, row_keys
+from boke.data import Data
+from boke.history import HORIZON, LONGEST, History, Memory, State, as_value
+from boke.keys import row_keys
 from boke.space import Categorical, Float, Int, Space
 
 FLOATS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 0.5, 1.0])
@@ -315,3 +317,83 @@ def test_before_shows_what_was_known_when_a_trial_was_asked(seed):
     for number, (data, discouraged) in seen.items():
         same_data(history.data(1.0, before=number), data)
         same_data(history.data(1.0, before=number, discourage=True), discouraged)
+
+
+# forgetting
+
+
+@pytest.mark.parametrize("window", [1, 7, 30, 100])
+def test_a_window_is_a_history_of_the_last_trials(window):
+    rng, rows = np.random.default_rng(0), natives(0, 60)
+    history = History(space(), Memory(window=window))
+    values = rng.choice([rng.normal(), np.nan, np.inf], p=[0.7, 0.2, 0.1], size=60)
+    for n in range(60):
+        number = history.append(rows[n : n + 1], asked=True)
+        if n % 5:
+            history.finish(number, values[n : n + 1])
+        last = History(space())
+        for m in range(max(0, n + 1 - window), n + 1):
+            copy = last.append(rows[m : m + 1], asked=True)
+            if m % 5:
+                last.finish(copy, values[m : m + 1])
+        seen, expected = history.data(-1.0), last.data(-1.0)
+        for name in ("X", "y", "silent", "asked"):
+            np.testing.assert_array_equal(getattr(seen, name), getattr(expected, name))
+        np.testing.assert_array_equal(seen.numbers, expected.numbers + max(0, n + 1 - window))
+    assert history.values[59] == values[59] or np.isnan(values[59])  # the values themselves stay
+    assert len(history) == 60
+
+
+def test_half_of_the_trials_are_left_after_a_half_life():
+    memory, rows = Memory(half_life=50.0), np.arange(200_000)
+    span = memory.span(rows)
+    for age in (1, 10, 50, 100, 400):
+        assert np.mean(span > age) == pytest.approx(0.5 ** (age / 50.0), abs=0.005)
+    np.testing.assert_array_equal(memory.span(rows[1000:1010]), span[1000:1010])  # of a trial, not of its company
+    assert (Memory(window=20, half_life=50.0).span(rows) == np.minimum(span, 20)).all()
+    assert (Memory().span(rows) == LONGEST).all() and (Memory(half_life=1e300).span(rows) <= LONGEST).all()
+
+
+def test_forgotten_sums_are_on_average_exponential_weights():
+    from boke.model import KernelModel
+
+    rng, n, h = np.random.default_rng(1), 3000, 300.0
+    line = Space.of([(0, 1)])
+    X = rng.random((n, 1))
+    history = History(line, Memory(half_life=h))
+    history.finish(history.append(X, asked=False), np.sin(5 * X[:, 0]))
+    data, q = history.data(1.0), np.linspace(0, 1, 5)[:, None]
+    weights = 0.5 ** ((n - np.arange(n)) / h)
+    exact = KernelModel(X, np.sin(5 * X[:, 0]), bandwidth=0.1, weights=weights)
+    forgetful = KernelModel(data.X, data.y, bandwidth=0.1)
+    np.testing.assert_allclose(forgetful.density(q), exact.density(q), rtol=0.3)
+    np.testing.assert_allclose(forgetful.mean(q), exact.mean(q), atol=0.05)
+
+
+def test_what_was_forgotten_later_is_still_there_in_an_explanation():
+    history, rows = History(space(), Memory(window=5)), natives(1, 20)
+    seen = {}
+    for n in range(20):
+        seen[n] = history.data(1.0)
+        history.finish(history.append(rows[n : n + 1], asked=True), np.array([float(n)]))
+    for n, data in seen.items():
+        same_data(history.data(1.0, before=n), data)
+        assert len(data.y) == min(n, 5)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"window": 0},
+        {"window": 2.5},
+        {"window": True},
+        {"half_life": 0},
+        {"half_life": -1.0},
+        {"half_life": math.inf},
+        {"half_life": math.nan},
+        {"half_life": "9"},
+    ],
+)
+def test_bad_memories_are_refused(bad):
+    with pytest.raises(ValueError, match=f"The '{next(iter(bad))}' parameter must be None or a positive"):
+        Memory(**bad)

@@ -309,3 +309,38 @@ def test_extreme_bounds(bounds):
         assert all(bounds[0] <= v <= bounds[1] for v in trial.params.values())
         optimizer.tell(trial, trial.params["x0"])
     assert optimizer.best.value >= bounds[0]
+
+
+def test_an_objective_that_drifts_is_followed_with_a_window():
+    def drift(t):
+        return 0.2 + 0.6 * t / 300
+
+    found = {}
+    for window in (None, 40):
+        optimizer = Optimizer([(0, 1)] * 2, rng=0, window=window)
+        errors = []
+        for t in range(300):
+            trial = optimizer.ask()
+            errors.append(float(np.abs(trial.x - drift(t)).max()))
+            optimizer.tell(trial, float(np.square(trial.x - drift(t)).sum()))
+        found[window] = np.median(errors[150:])
+    assert found[40] < 0.5 * found[None]
+
+
+@pytest.mark.parametrize("memory", [{}, {"window": 30}, {"half_life": 20.0}, {"window": np.int64(30), "half_life": 20}])
+def test_forgetting_survives_save_and_load(tmp_path, memory):
+    optimizer = Optimizer([(0, 1)] * 2, rng=0, **memory)
+    for _ in range(50):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(trial.x.sum()))
+    optimizer.save(tmp_path / "state")
+    loaded = Optimizer.load(tmp_path / "state")
+    assert loaded.history.memory == optimizer.history.memory
+    np.testing.assert_array_equal(loaded.ask().x, optimizer.ask().x)
+
+
+def test_bad_memories_are_refused():
+    with pytest.raises(ValueError, match=r"The 'window' parameter must be None or a positive integer. Got 0"):
+        Optimizer([(0, 1)], window=0)
+    with pytest.raises(ValueError, match=r"The 'half_life' parameter must be None or a positive number. Got -1"):
+        Optimizer([(0, 1)], half_life=-1)

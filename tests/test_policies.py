@@ -10,7 +10,7 @@ import pytest
 from boke import engine
 from boke.acquisition import PaperBeta, UCB1Beta
 from boke.bandwidth import FillDistanceSchedule, Fixed, LeastSquaresCV, MaximumLikelihoodCV, Scott, Silverman
-from boke.history import Data
+from boke.data import Data
 from boke.model import KernelModel
 from boke.optimizer import Optimizer
 from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, DensityExploration, Key

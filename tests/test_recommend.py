@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import COMPACT, NAMES, KernelSums, greedily_separated, grid
 
+from boke.data import Data
 from boke.design import fill_distance
-from boke.history import Data
 from boke.model import KernelModel
 from boke.recommend import EmpiricalBestArm, separated
 from boke.space import Categorical, Float, Int, Space

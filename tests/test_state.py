@@ -12,7 +12,7 @@ import pytest
 from boke import Categorical, Float, Int, Optimizer, Space, State
 from boke.acquisition import PaperBeta, UCB1Beta
 from boke.bandwidth import FillDistanceSchedule, Fixed, LeastSquaresCV, MaximumLikelihoodCV, Scott, Silverman
-from boke.history import Data
+from boke.data import Data
 from boke.journal import pack, unpack
 from boke.policies import BOKE, KRUCB, BOKEPlus, DensityExploration, Key, Suggestion
 

@@ -12,11 +12,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from boke.history import among, row_keys
+from boke.keys import Taken
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
 
-Keys = NDArray[np.uint64]
 Rows = NDArray[np.int_]
 
 INCUMBENTS = 5  # centers whose close neighbourhood is screened
@@ -61,7 +60,7 @@ def argmax(
     *,
     bandwidth: Array,
     centers: Array,
-    taken: Array,
+    taken: Taken,
     rim: float = 0.0,
     extra: Array | None = None,
     repeat: bool = False,
@@ -78,11 +77,10 @@ def argmax(
     bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
     ``extra`` candidates of the caller take their places from this share.
     """
-    known = np.sort(row_keys(taken[:0] if repeat else taken))
     finite = space.enumerate(budget)
     if finite is not None:
         values = f(finite)
-        return np.array(finite[_first_fresh(finite, values, known, 1)[0]])
+        return np.array(finite[_first_fresh(finite, values, None if repeat else taken, 1)[0]])
     screen = _Screen(f, space, bandwidth, centers if len(taken) >= LOCAL_PAYS else None)
     screen.add(space.snap(sobol(budget // 4 if len(centers) else budget * 3 // 4, space.dim, rng)))
     if len(centers):
@@ -95,13 +93,13 @@ def argmax(
         for _ in range(2 if rim else 0):
             screen.around(centers[: screen.rank(centers)], rim * (1.0 + 0.4 * rng.random(rims)), rng)
     X, values = np.vstack(screen.X), np.concatenate(screen.values)
-    top = _first_fresh(X, values, known, 5 * STARTS)
+    top = _first_fresh(X, values, None if repeat else taken, 5 * STARTS)
     top = top[_spread(X[top] / bandwidth, STARTS)]
     X, values = X[top], values[top]
     if space.continuous.any():
         g = f.near(X, LEASH) if len(taken) >= LOCAL_PAYS else f
         polished, better = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
-        old = among(polished, known)  # a corner that was tried before, say
+        old = _known(polished, None if repeat else taken)  # a corner that was tried before, say
         X, values = np.where(old[:, None], X, polished), np.where(old, values, better)
     return np.array(X[np.argmax(values)])
 
@@ -179,11 +177,15 @@ def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> 
     return float(np.sqrt(np.square(away).sum(axis=2).min(axis=1).max(initial=0.0)))
 
 
-def _first_fresh(X: Array, values: Array, known: Keys, n: int) -> Rows:
+def _first_fresh(X: Array, values: Array, taken: Taken | None, n: int) -> Rows:
     """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
     order = np.argsort(-values, kind="stable")
     for rows in (order[: 4 * n], order):  # the best few are nearly always new
-        fresh = rows[~among(X[rows], known)]
+        fresh = rows[~_known(X[rows], taken)]
         if len(fresh) >= min(n, len(X)):
             return fresh[:n]
     return fresh[:n] if len(fresh) else order[:n]
+
+
+def _known(X: Array, taken: Taken | None) -> Mask:
+    return np.zeros(len(X), bool) if taken is None else taken(X)

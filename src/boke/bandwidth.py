@@ -17,8 +17,8 @@ from scipy.optimize import minimize_scalar
 from boke.engine import Observations
 from boke.fill import fill_distance
 from boke.kernels import Kernel
-from boke.space import Array, Mask
-from boke.sums import MISMATCH, scale
+from boke.space import MISMATCH, Array, Mask
+from boke.sums import scale
 
 UNIFORM_STD = math.sqrt(1.0 / 12.0)  # standard deviation of a column that fills [0, 1] evenly
 SMALLEST_STD = 1e-3  # a column in which all points agree must not make the kernel infinitely narrow

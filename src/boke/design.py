@@ -12,6 +12,7 @@ from boke.acquisition import Sparsity
 from boke.argmax import argmax
 from boke.fill import fill_distance
 from boke.kernels import Kernel, get_kernel
+from boke.keys import TakenPoints
 from boke.model import KernelModel
 from boke.quasirandom import sobol as sobol_points
 from boke.space import Array, Float, Space
@@ -57,7 +58,8 @@ def density_exploration(
     X[:1] = generator.random((min(n, 1), d))
     for t in range(1, n):
         model = KernelModel(X[:t], np.zeros(t), kernel=kernel, bandwidth=bandwidth)
-        X[t] = argmax(Sparsity(model), space, n_acq, generator, bandwidth=model.bandwidth, centers=X[:0], taken=X[:t])
+        taken = TakenPoints(X[:t])
+        X[t] = argmax(Sparsity(model), space, n_acq, generator, bandwidth=model.bandwidth, centers=X[:0], taken=taken)
     return X
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 import numbers
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boke.data import Data, finite
+from boke.keys import Numbers, row_keys, uniform
 from boke.space import Array, Mask, Space
+from boke.view import Index, View
+
+LONGEST = 1 << 62
+FORGETTING = 0x5851F42D4C957F2D  # salt of the ages at which trials are forgotten
+INDEXED = 1000  # trials from which on an index is kept; below, looking at all rows costs less
 
 HORIZON = 1000  # pending trials count while so many numbers or fewer have followed: killed workers never tell theirs
 
@@ -48,51 +55,6 @@ class Trial:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Data:
-    """What a policy sees: larger is better, everything finite, in an order that depends on the content only.
-
-    Attributes:
-        X: Points with a value (t, d).
-        y: Their values (t,). Infinite ones have become the worst or best finite one; failures may be among them.
-        silent: Pending and failed points (s, d): density without a value.
-        numbers: Trial number (t,) of every row of X.
-        asked: Which rows of X (t,) had been asked for; None is all of them.
-    """
-
-    X: Array
-    y: Array
-    silent: Array
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    asked: Mask | None = None
-
-    @property
-    def points(self) -> Array:
-        """All points (t + s, d)."""
-        return np.vstack([self.X, self.silent])
-
-
-def row_keys(rows: Array) -> NDArray[np.uint64]:
-    """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
-    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same as 0.0
-    mixed = ((bits ^ (bits >> np.uint64(29))) * _multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(mixed ^ (mixed >> np.uint64(29)))
-
-
-def among(rows: Array, known: NDArray[np.uint64]) -> Mask:
-    """Which rows (n, d) have one of the known keys, which are sorted."""
-    if len(known) == 0:
-        return np.zeros(len(rows), bool)
-    keys = row_keys(rows)
-    return np.asarray(known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys)
-
-
-@lru_cache(maxsize=64)
-def _multipliers(d: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(d).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
-
-
 def as_value(value: Any) -> float | None:
     """Read an objective's value: a real number, or None for None and nan."""
     if value is None:
@@ -108,11 +70,43 @@ def as_value(value: Any) -> float | None:
     raise TypeError(f"The 'value' parameter must be a real number or None. Got {value!r}.")
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What is forgotten: a trial leaves the model as if it had been removed, and keeps its number and its value.
+
+    Args:
+        window: Only so many trials, the last ones, are remembered.
+        half_life: Each trial is forgotten at a random age, so that of any age half are left so many trials later.
+            A sum over what is remembered is on average the sum with exponential weights.
+    """
+
+    window: int | None = None
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        w, h = self.window, self.half_life
+        if w is not None and (isinstance(w, bool) or not isinstance(w, int | np.integer) or w < 1):
+            raise ValueError(f"The 'window' parameter must be None or a positive integer. Got {w!r}.")
+        if h is not None and not (isinstance(h, int | float) and not isinstance(h, bool) and 0.0 < h < math.inf):
+            raise ValueError(f"The 'half_life' parameter must be None or a positive number. Got {h!r}.")
+        object.__setattr__(self, "window", None if w is None else int(w))  # a state file has no NumPy types
+
+    def span(self, rows: Numbers) -> Numbers:
+        """For how many trials each row (n,) is remembered."""
+        span = np.full(len(rows), LONGEST)
+        if self.window is not None:
+            span = np.minimum(span, self.window)
+        if self.half_life is not None:
+            ages = -self.half_life * np.log2(1.0 - uniform(rows, FORGETTING))
+            span = np.minimum(span, np.minimum(ages, float(LONGEST)).astype(np.int64) + 1)
+        return np.asarray(span, dtype=np.int64)
+
+
 class History:
     """Columns that only grow: native values, unit-cube points, values, states and the order of arrival."""
 
-    def __init__(self, space: Space) -> None:
-        self.space = space
+    def __init__(self, space: Space, memory: Memory | None = None) -> None:
+        self.space, self.memory = space, memory
         self._n = 0
         self._native = np.empty((16, space.dim))
         self._x = np.empty((16, space.dim))
@@ -122,6 +116,8 @@ class History:
         self._asked_at = np.empty(16, dtype=np.int64)  # arrivals known when it was asked, -1 for an unasked point
         self._reasons: dict[int, str] = {}
         self.arrivals = 0
+        self._indexes: dict[tuple[float, bool], Index] = {}  # by sign, and whether failures discourage
+        self._views: list[weakref.ref[View]] = []
 
     def __len__(self) -> int:
         return self._n
@@ -156,6 +152,11 @@ class History:
         return self._state[: self._n]
 
     @property
+    def told(self) -> Array:
+        """The column of values (n,): meaningful where a trial is complete."""
+        return self._value[: self._n]
+
+    @property
     def asked_at(self) -> NDArray[np.int64]:
         return self._asked_at[: self._n]
 
@@ -163,8 +164,31 @@ class History:
     def told_at(self) -> NDArray[np.int64]:
         return self._told_at[: self._n]
 
+    def complete(self, rows: Numbers) -> Mask:
+        """Which rows have a value and are remembered."""
+        return np.asarray((self._state[rows] == State.COMPLETE.value) & self._remembered(rows, self._n))
+
+    def failed(self, rows: Numbers) -> Mask:
+        """Which rows have failed and are remembered."""
+        return np.asarray((self._state[rows] == State.FAILED.value) & self._remembered(rows, self._n))
+
+    def pending(self, rows: Numbers) -> Mask:
+        """Which rows are pending, and not for too long."""
+        recent = (rows >= self._n - HORIZON) & self._remembered(rows, self._n)
+        return np.asarray((self._state[rows] == State.PENDING.value) & recent)
+
+    def until(self, rows: Numbers) -> Numbers | None:
+        """The number of the last trial that is chosen with these rows in mind; None is for ever."""
+        return None if self.memory is None else rows + self.memory.span(rows)
+
+    def _remembered(self, rows: Numbers, n: int) -> Mask | bool:
+        """Which rows trial n is chosen with in mind."""
+        ends = self.until(rows)
+        return True if ends is None else ends >= n
+
     def append(self, native: Array, *, asked: bool) -> int:
         """Add pending rows (k, d); return the first one's number."""
+        self._hold()
         k = len(native)
         while self._n + k > len(self._value):
             self._grow()
@@ -176,10 +200,13 @@ class History:
         self._told_at[rows] = -1
         self._asked_at[rows] = self.arrivals if asked else -1
         self._n += k
+        for index in self._indexes.values():
+            index.appended()
         return rows.start
 
     def finish(self, first: int, values: Array, reason: str | None = None) -> None:
         """Record the results (k,) of consecutive trials; nan is a failure."""
+        self._hold()
         rows = slice(first, first + len(values))
         self._value[rows] = values
         self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
@@ -187,10 +214,15 @@ class History:
         self.arrivals += len(values)
         if reason is not None:
             self._reasons[first] = reason
+        for index in self._indexes.values():
+            index.finished(rows.start, rows.stop)
 
     def remove(self, number: int) -> None:
         """Forget a trial: its number stays used, its point and value leave every sum."""
+        self._hold()
         self._state[number] = State.REMOVED.value
+        for index in self._indexes.values():
+            index.removed(number)
 
     def reason(self, number: int) -> str | None:
         return self._reasons.get(number)
@@ -207,6 +239,7 @@ class History:
         """Fill an empty history with the columns of another one."""
         n = len(native)
         self.append(native, asked=False)
+        self._indexes.clear()
         self._value[:n], self._state[:n] = values, states
         self._told_at[:n], self._asked_at[:n] = told_at, asked_at
         self._reasons = dict(reasons)
@@ -220,10 +253,14 @@ class History:
         own places only, and exploitation would go on failing all around them. A mean with them in it expects a
         failure in proportion to their share, so places that fail are asked for less often, and never forbidden.
         """
+        if before is None and self._n >= INDEXED and (view := self._view(sign, discourage)) is not None:
+            return view
         n = self._n if before is None else before
         states, x = self._state[:n], self._x[:n]
-        complete, failed = states == State.COMPLETE.value, states == State.FAILED.value
-        pending = states == State.PENDING.value
+        remembered = self._remembered(np.arange(n), n)
+        complete = (states == State.COMPLETE.value) & remembered
+        failed = (states == State.FAILED.value) & remembered
+        pending = (states == State.PENDING.value) & remembered
         if before is not None:
             known = (self._told_at[:n] >= 0) & (self._told_at[:n] < self._asked_at[before])
             pending |= (complete | failed) & ~known
@@ -233,24 +270,38 @@ class History:
         if discourage and complete.any():
             complete, silent = complete | failed, pending
         X, y = x[complete], sign * self._value[:n][complete]
-        y[np.isnan(y)] = np.nanmin(y, initial=np.inf)
-        order = np.argsort(row_keys(np.column_stack([X, y])), kind="stable")
+        y[np.isnan(y)] = np.nan  # one nan of all: its bits are part of the key
+        keys = row_keys(np.column_stack([X, y]))
+        order = np.argsort(keys, kind="stable")
         X, y = X[order], y[order]
+        y[np.isnan(y)] = np.nanmin(y, initial=np.inf)
         S = x[silent]
         S = S[np.argsort(row_keys(S), kind="stable")]
         numbers = np.flatnonzero(complete)[order]
-        return Data(X, _finite(y), S, numbers, self._asked_at[numbers] >= 0)
+        return Data(X, finite(y), S, numbers, self._asked_at[numbers] >= 0, keys[order])
+
+    def _view(self, sign: float, discourage: bool) -> View | None:
+        """The same by an index; whoever still holds a view when the history changes keeps what it saw.
+
+        None where all that was told are failures: they are silent then, whoever asks.
+        """
+        if (sign, discourage) not in self._indexes:
+            self._indexes[sign, discourage] = Index(self, sign, discourage)
+        index = self._indexes[sign, discourage]
+        index.sync()
+        if index.valued == 0:
+            return None
+        view = View(index)
+        self._views.append(weakref.ref(view))
+        return view
+
+    def _hold(self) -> None:
+        for reference in self._views:
+            if (view := reference()) is not None:
+                view.hold()
+        self._views.clear()
 
     def _grow(self) -> None:
         for name in ("_native", "_x", "_value", "_state", "_told_at", "_asked_at"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.empty_like(column)]))
-
-
-def _finite(y: Array) -> Array:
-    """Infinite values become the worst or best finite one; alone, they become -1 and 1."""
-    finite = y[np.isfinite(y)]
-    if len(finite) == len(y):
-        return y
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (-1.0, 1.0)
-    return np.clip(y, low, high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from numpy.random import Generator
 
 from boke import gp
-from boke.history import Data, among, row_keys
+from boke.data import Data, features
+from boke.keys import Numbers
 from boke.quasirandom import sobol
-from boke.region import LARGEST_SIDE, TrustRegion, box, successes
+from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
 from boke.space import Array, Mask, Space
-from boke.sums import MISMATCH
 
 NEAREST = 60  # observations of a local model
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
@@ -47,18 +48,20 @@ class LocalModel:
         return np.asarray((features - self.origin) / self.scale)
 
 
-def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Generator) -> Array | None:
+def suggest(
+    data: Data, space: Space, region: TrustRegion, local: Callable[[Numbers], Mask], rng: Generator
+) -> Array | None:
     """The point (d,) with the largest expected improvement in the trust region; None if all of it is taken.
 
     Args:
         data: What is known; at least one value.
         space: The decision set.
         region: How the trust region behaves.
-        local: Which told trials (t,) were local suggestions.
+        local: Which trials, by number (n,), were local suggestions if they were asked for.
         rng: Randomness of the candidates.
     """
     fitted = fit(data, space)
-    side = resolved(data, space, fitted.center) if fitted.noisy else region.side(successes(data, local))
+    side = resolved(data, space, fitted.center) if fitted.noisy else region.side(data.outcomes(local, REPLAYED))
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
     low, high = box(fitted.center, side, cells)
     X = candidates(fitted.center, low, high, space, rng)
@@ -67,7 +70,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Gen
     tops = space.snap(_climb(fitted, X[top], low, high, space))
     X = np.vstack([tops, X[top]])
     values = np.append(fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best), values[top])
-    fresh = ~among(X, np.sort(row_keys(data.points)))
+    fresh = ~data.taken(X)
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
@@ -75,13 +78,13 @@ def suggest(data: Data, space: Space, region: TrustRegion, local: Mask, rng: Gen
 
 def fit(data: Data, space: Space) -> LocalModel:
     """The model around the best observation; where it finds noise, around the best of its smoothed values."""
-    points, silent = features(data.X, space), features(data.silent, space)
-    center = int(np.argmax(data.y))
+    top = data.best
     for _ in range(2):
-        away = np.square(points - points[center]).sum(axis=1)
-        near = np.argsort(away, kind="stable")[:NEAREST]
-        origin, scale = points[center], math.sqrt(float(away[near].mean())) or 1.0
-        Z, y = (points[near] - origin) / scale, data.y[near]
+        center = top
+        X, y = data.nearest(center, NEAREST, space)
+        points, origin = features(X, space), features(center[None], space)[0]
+        scale = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
+        Z = (points - origin) / scale
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian)
         _, _, noise, _, _, version = model.hyperparameters
@@ -89,12 +92,14 @@ def fit(data: Data, space: Space) -> LocalModel:
         chosen = int(np.argmax(smooth)) if noise >= NOISY else 0
         if chosen == 0:
             break
-        center = int(near[chosen])
+        top = X[chosen]
+    silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
-        Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, (silent - origin) / scale)
+        S = (features(silent, space) - origin) / scale
+        Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian)
     best = float(smooth[chosen]) + (MARGIN if noise >= NOISY else 0.0)
-    return LocalModel(model, origin, scale, data.X[near[chosen]], best, noise >= NOISY)
+    return LocalModel(model, origin, scale, X[chosen], best, noise >= NOISY)
 
 
 def resolved(data: Data, space: Space, center: Array) -> float:
@@ -102,17 +107,14 @@ def resolved(data: Data, space: Space, center: Array) -> float:
 
     A single failure says little there, but a region with too few observations cannot tell a slope from noise.
     """
-    numeric = ~space.categorical
-    away = np.abs(data.X - center)[:, numeric].max(axis=1, initial=0.0)
-    return min(LARGEST_SIDE, 2.0 * float(np.sort(away)[min(RESOLVED, len(away)) - 1]))
+    return min(LARGEST_SIDE, 2.0 * data.reach(center, RESOLVED, space))
 
 
 def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, S: Array) -> tuple[Array, Array, Array]:
     """Pending and failed points join as observations of what is expected there, at most the median.
 
-    The model is then sure of them and looks elsewhere. Only the nearest count, and only the version in use is kept.
+    The model is then sure of them and looks elsewhere. Only the version in use is kept.
     """
-    S = S[np.argsort(np.square(S).sum(axis=1), kind="stable")[: NEAREST // 2]]
     y = Y[version]
     expected = np.minimum(model.predict(np.ascontiguousarray(S))[0], float(np.median(y)))
     return np.vstack([Z, S]), np.append(y, expected)[None], jacobian[version : version + 1]
@@ -151,17 +153,6 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
     few[np.arange(n // 2), rng.integers(d, size=n // 2)] = True
     X[: n // 2] = np.where(few, X[: n // 2], center)
     return space.snap(X)
-
-
-def features(X: Array, space: Space) -> Array:
-    """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
-    if not space.categorical.any():
-        return X
-    columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
-    for j in np.flatnonzero(space.categorical):
-        code = np.floor(X[:, j] * space.cells[j]).astype(int)
-        columns.append(np.eye(space.cells[j])[np.minimum(code, space.cells[j] - 1)] * (MISMATCH / math.sqrt(2.0)))
-    return np.hstack(columns)
 
 
 def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> Array:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boke import state as statefile
-from boke.history import Data, History, State, Trial, as_value
+from boke.history import History, Memory, State, Trial, as_value
 from boke.journal import Journal, pack, uninterrupted
-from boke.policies import BOKELocal, Key, Policy
+from boke.policies import BOKELocal, Key, Policy, by_share
 from boke.recommend import EmpiricalBestArm
 from boke.space import Array, Space
 
@@ -75,6 +75,8 @@ class Optimizer:
         direction: "minimize" or "maximize".
         policy: What chooses the next point; None is the best measured one.
         rng: Seed of all randomness; None draws one.
+        window: For objectives that drift: only the last so many trials count.
+        half_life: Likewise, but trials are forgotten one by one, half of them within so many trials.
 
     The suggestion depends on the set of trials, the seed and the next trial's number, and on nothing else.
     """
@@ -86,16 +88,19 @@ class Optimizer:
         direction: Literal["minimize", "maximize"] = "minimize",
         policy: Policy | None = None,
         rng: Rng = None,
+        window: int | None = None,
+        half_life: float | None = None,
     ) -> None:
         if direction not in ("minimize", "maximize"):
             raise ValueError(f"The 'direction' parameter must be 'minimize' or 'maximize'. Got {direction!r}.")
         if policy is not None and not callable(getattr(policy, "suggest", None)):
             raise TypeError(f"The 'policy' parameter must be a policy, such as BOKELocal(). Got {policy!r}.")
+        memory = None if window is None and half_life is None else Memory(window, half_life)
         self.space = Space.of(space)
         self.direction = direction
         self.policy: Policy = BOKELocal() if policy is None else policy
         self.seed = _seed(rng)
-        self.history = History(self.space)
+        self.history = History(self.space, memory)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._log: Journal | None = None
         self._durable = False
@@ -118,9 +123,10 @@ class Optimizer:
             return [self.ask() for _ in range(n)]
         with self._lock:
             number = len(self.history)
+            # nothing may hold on to the data: they would have to be copied before the history changes
             data = self.history.data(self._sign, discourage=True)
-            suggestion = self.policy.suggest(data, self.space, Key(self.seed, number))
-            native = self.space.decode(suggestion.x[None])
+            native = self.space.decode(self.policy.suggest(data, self.space, Key(self.seed, number)).x[None])
+            del data
             with self._step(lambda: [pack({"ask": native[0].tolist()})]):
                 self.history.append(native, asked=True)
             return self.history[number]
@@ -202,7 +208,7 @@ class Optimizer:
                 self.space.encode(native)[0],
                 self._sign * estimate.value,
                 estimate.support,
-                self._shares(data, estimate.shares),
+                by_share(data.numbers, estimate.shares),
             )
 
     def explain(self, trial: Trial | int) -> Explanation:
@@ -222,8 +228,7 @@ class Optimizer:
             x = self.history.x[number][None]
             mean, density, _, *_ = model.predict(x)
             bonus = suggestion.beta * (density[0] + suggestion.rho) ** -0.5 if suggestion.beta else 0.0
-            shares = model.shares(x)
-            trials = self._shares(data, shares) if len(shares) == len(data.y) else []
+            trials = suggestion.shares(data, x)
             return Explanation(suggestion.branch, float(mean[0]), float(bonus), float(density[0]), trials)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -248,6 +253,8 @@ class Optimizer:
         direction: Literal["minimize", "maximize"] | None = None,
         policy: Policy | None = None,
         rng: Rng = None,
+        window: int | None = None,
+        half_life: float | None = None,
         durable: bool = True,
     ) -> Optimizer:
         """An optimizer that keeps itself in a file: every ask, tell and removal is there before it returns.
@@ -263,11 +270,14 @@ class Optimizer:
             direction: See the class.
             policy: See the class; a policy of your own has to be passed in again.
             rng: See the class.
+            window: See the class.
+            half_life: See the class.
             durable: Whether a result is on the disk (fsync) when ``tell`` returns, so that it survives a power cut and
                 not only the death of the process.
         """
-        given = {} if direction is None else {"direction": direction}
-        optimizer, log = statefile.open_log(cls, path, space, policy, rng=rng, **given)
+        given: dict[str, Any] = {} if direction is None else {"direction": direction}
+        given |= {"rng": rng, "window": window, "half_life": half_life}
+        optimizer, log = statefile.open_log(cls, path, space, policy, **given)
         optimizer._log, optimizer._durable = log, bool(durable)
         return optimizer
 
@@ -331,12 +341,6 @@ class Optimizer:
         if isinstance(params, np.ndarray) and params.dtype.kind in "fiu" and not self.space.categorical.any():
             return self.space.check_native(params)
         return np.array([self.space.to_native(point) for point in params]).reshape(-1, self.space.dim)
-
-    def _shares(self, data: Data, shares: Array) -> list[tuple[int, float]]:
-        """Translate shares of the content-ordered observations into trial numbers."""
-        numbers = data.numbers[shares > 1e-6]
-        pairs = zip(numbers.tolist(), shares[shares > 1e-6].tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
 
 _optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()

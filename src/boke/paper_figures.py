@@ -15,8 +15,8 @@ from scipy.stats import beta
 
 from boke.acquisition import PaperBeta
 from boke.bandwidth import LeastSquaresCV, MaximumLikelihoodCV, Silverman
+from boke.data import Data
 from boke.design import latin_hypercube
-from boke.history import Data
 from boke.model import KernelModel
 from boke.plotting import BLUE, GRAY, INK, LIGHT_BLUE, RED, SAND, Axs, new_axes, quiet, toy
 from boke.policies import BOKE, BOKEPlus, Key

@@ -15,20 +15,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
 from boke.argmax import LOCAL_PAYS, argmax
 from boke.bandwidth import Bandwidth, Silverman
+from boke.data import Data
 from boke.design import DESIGNS
-from boke.history import Data
 from boke.kernels import Kernel, get_kernel
+from boke.keys import Numbers, uniform
 from boke.model import KernelModel
 from boke.quasirandom import sobol
 from boke.region import TrustRegion
@@ -37,6 +38,7 @@ from boke.space import Array, Mask, Space
 
 CORNERS = 64  # corners of Voronoi cells, in the plane, in which candidates are placed
 CENTERS = 256  # observations near which candidates are placed, at most
+BEST = 64  # neighbours of the best observation that every sample has
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,10 @@ class Key:
     def generator(self) -> Generator:
         return np.random.default_rng((self.seed, self.number))
 
+    def start(self) -> int:
+        """Where among the 64-bit keys of the observations a sample of them begins."""
+        return int(np.random.SeedSequence((self.seed, self.number), spawn_key=(1,)).generate_state(1, np.uint64)[0])
+
 
 @dataclass(frozen=True)
 class Suggestion:
@@ -56,6 +62,7 @@ class Suggestion:
 
     Attributes:
         source: The kernel model behind it, or how to make it where the branch did without one.
+        seen: The data of that model, or how to make them; None is all that was known.
     """
 
     x: Array
@@ -63,10 +70,18 @@ class Suggestion:
     source: KernelModel | Callable[[], KernelModel] | None = None
     beta: float = 0.0
     rho: float = 0.0
+    seen: Data | Callable[[], Data] | None = None
 
     @property
     def model(self) -> KernelModel | None:
         return self.source() if callable(self.source) else self.source
+
+    def shares(self, data: Data, x: Array) -> list[tuple[int, float]]:
+        """(trial number, share in the mean at x (1, d)), largest first, where the model is one of the told trials."""
+        seen = self.seen() if callable(self.seen) else self.seen
+        numbers = (data if seen is None else seen).numbers
+        shares = np.empty(0) if self.model is None else self.model.shares(x)
+        return by_share(numbers, shares) if len(shares) == len(numbers) else []
 
 
 class Policy(Protocol):
@@ -88,6 +103,8 @@ class BOKE:
         n_init: Size of the initial design; None is 2 (d + 1), at least 5 and at most 20.
         init: "lhs", "sobol" or "uniform".
         n_acq: Evaluations of the acquisition function for one suggestion.
+        max_points: From more observations than this the model takes a random sample, a new one for each suggestion,
+            and the best one with its neighbours: a suggestion's cost then no longer grows with the history.
     """
 
     kernel: str | Kernel = "gaussian"
@@ -98,6 +115,7 @@ class BOKE:
     n_init: int | None = None
     init: str = "lhs"
     n_acq: int = 1024
+    max_points: int = 2048
 
     def __post_init__(self) -> None:
         _check(self)
@@ -105,7 +123,11 @@ class BOKE:
     def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
         if (first := initial(self, data, space, key)) is not None:
             return first
-        return self._explore(self._fit(data, space), data, space, key.generator())
+        return self._explore(data, space, key, key.generator())
+
+    def _seen(self, data: Data, space: Space, key: Key) -> Data:
+        """What the model looks at."""
+        return data if len(data) <= self.max_points else data.sample(self.max_points, key.start(), BEST, space)
 
     def _fit(self, data: Data, space: Space) -> KernelModel:
         return KernelModel(
@@ -117,13 +139,21 @@ class BOKE:
             categorical=space.categorical,
         )
 
-    def _explore(self, model: KernelModel, data: Data, space: Space, rng: Generator) -> Suggestion:
-        beta = self.beta(len(data.X) + len(data.silent), space.dim)
+    def _explore(self, data: Data, space: Space, key: Key, rng: Generator) -> Suggestion:
+        seen = self._seen(data, space, key)
+        model = self._fit(seen, space)
+        beta = self.beta(len(data) + len(data.silent), space.dim)
         rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
         f = UpperConfidenceBound(model, beta, self.rho)
         plane = space.dim == 2 and not space.categorical.any() and len(model.X) < LOCAL_PAYS
         x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, rng)
-        return Suggestion(x, "explore", model, beta, self.rho)
+        return Suggestion(x, "explore", model, beta, self.rho, seen)
+
+    def _exploit(self, data: Data, space: Space, key: Key, rng: Generator) -> Suggestion:
+        seen = self._seen(data, space, key)
+        model = self._fit(seen, space)
+        x = self._argmax(Mean(model), 0.0, None, model, data, space, rng)
+        return Suggestion(x, "exploit", model, seen=seen)
 
     def _argmax(
         self,
@@ -142,7 +172,7 @@ class BOKE:
             rng,
             bandwidth=model.bandwidth,
             centers=incumbents(model),
-            taken=data.points,
+            taken=data.taken,
             rim=rim,
             extra=extra,
             repeat=space.arms is not None,
@@ -158,10 +188,9 @@ class BOKEPlus(BOKE):
     def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
         if (first := initial(self, data, space, key)) is not None:
             return first
-        model, rng = self._fit(data, space), key.generator()
-        if rng.random() < self.q:
-            return self._explore(model, data, space, rng)
-        return Suggestion(self._argmax(Mean(model), 0.0, None, model, data, space, rng), "exploit", model)
+        rng = key.generator()
+        branch = self._explore if rng.random() < self.q else self._exploit
+        return branch(data, space, key, rng)
 
 
 @dataclass(frozen=True)
@@ -184,27 +213,24 @@ class BOKELocal(BOKE):
         if (first := initial(self, data, space, key)) is not None:
             return first
         rng = key.generator()
-        explores = explored(key.seed, np.append(data.numbers, key.number), self.q)
-        if not explores[-1] and space.enumerate(self.n_acq) is None:
-            own = (True if data.asked is None else data.asked) & (data.numbers >= design_size(self, space))
-            x = local.suggest(data, space, self.region, own & ~explores[:-1], rng)
+        explores = bool(explored(key.seed, np.array([key.number]), self.q)[0])
+        if not explores and space.enumerate(self.n_acq) is None:
+            designed = design_size(self, space)
+
+            def ours(numbers: Numbers) -> Mask:
+                return (numbers >= designed) & ~explored(key.seed, numbers, self.q)
+
+            x = local.suggest(data, space, self.region, ours, rng)
             if x is not None:
-                return Suggestion(x, "local", lambda: self._fit(data, space))
-        model = self._fit(data, space)
-        if explores[-1]:
-            return self._explore(model, data, space, rng)
-        return Suggestion(self._argmax(Mean(model), 0.0, None, model, data, space, rng), "exploit", model)
+                seen = partial(self._seen, data, space, key)
+                return Suggestion(x, "local", lambda: self._fit(seen(), space), seen=seen)
+        branch = self._explore if explores else self._exploit
+        return branch(data, space, key, rng)
 
 
-def explored(seed: int, numbers: NDArray[np.int64], q: float) -> Mask:
-    """Which trials (n,) are of the exploring branch: a hash of seed and number, so that all are known at once."""
-    with np.errstate(over="ignore"):
-        start = np.uint64((seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64)
-        mixed = (numbers.astype(np.uint64) ^ start) * np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        mixed ^= mixed >> np.uint64(31)
-    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53 < q)
+def explored(seed: int, numbers: Numbers, q: float) -> Mask:
+    """Which trials (n,) are of the exploring branch."""
+    return uniform(numbers, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64) < q
 
 
 @dataclass(frozen=True)
@@ -225,7 +251,9 @@ class DensityExploration:
         model = KernelModel(
             points, np.zeros(len(points)), kernel=self.kernel, bandwidth=self.bandwidth, categorical=space.categorical
         )
-        x = argmax(Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=points)
+        x = argmax(
+            Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=data.taken
+        )
         return Suggestion(x, "density", model, math.inf, 0.0)
 
 
@@ -292,6 +320,13 @@ def incumbents(model: KernelModel) -> Array:
     return np.array(model.X[list(dict.fromkeys([*order[: CENTERS // 2].tolist(), *spread.tolist()]))])
 
 
+def by_share(numbers: Numbers, shares: Array) -> list[tuple[int, float]]:
+    """(trial number, share), largest first, without those that hardly count."""
+    kept = shares > 1e-6
+    pairs = zip(numbers[kept].tolist(), shares[kept].tolist(), strict=True)
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
 def design_size(policy: BOKE | KRUCB, space: Space) -> int:
     """How many trials are of the initial design."""
     return min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
@@ -306,7 +341,7 @@ def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggest
             order = design.permutation(len(space.unit_arms))
             return Suggestion(space.unit_arms[order[key.number % len(order)]], "initial")
         return Suggestion(space.snap(DESIGNS[policy.init](n, space.dim, rng=design))[key.number], "initial")
-    if len(data.y) == 0:
+    if len(data) == 0:
         return DensityExploration(n_acq=policy.n_acq).suggest(data, space, key)
     return None
 
@@ -320,7 +355,7 @@ def _check(policy: BOKE | DensityExploration | KRUCB) -> None:
         value = getattr(policy, name, None)
         if value is not None and not (isinstance(value, int | float) and low < value <= high):
             raise ValueError(f"The '{name}' parameter of {owner} must be in ({low:g}, {high:g}]. Got {value!r}.")
-    for name, least in (("n_acq", 4), ("n_init", 0)):
+    for name, least in (("n_acq", 4), ("n_init", 0), ("max_points", 1)):
         value = getattr(policy, name, None)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ValueError(f"The '{name}' parameter of {owner} must be an integer, at least {least}. Got {value!r}.")

@@ -16,14 +16,14 @@ from scipy.spatial import KDTree
 
 from boke.acquisition import UpperConfidenceBound
 from boke.argmax import STARTS, polish
+from boke.data import Data
 from boke.fill import fill_distance
-from boke.history import Data, row_keys
 from boke.kernels import Kernel, get_kernel
+from boke.keys import row_keys
 from boke.model import KernelModel
 from boke.quasirandom import sobol
 from boke.scores import SCALES, scaled
-from boke.space import Array, Space
-from boke.sums import MISMATCH
+from boke.space import MISMATCH, Array, Space
 
 Rows = NDArray[np.int64]
 

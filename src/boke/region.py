@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boke.history import Data
-from boke.space import Array, Mask
+from boke.space import Array
 
 LARGEST_SIDE, SMALLEST_SIDE = 0.8, 1e-7
 REPLAYED = 1000  # outcomes that count; older ones have long been forgotten by a side that is bounded on both ends
@@ -45,17 +44,6 @@ class TrustRegion:
                 if side < SMALLEST_SIDE:
                     side = self.start
         return side
-
-
-def successes(data: Data, local: Mask) -> list[bool]:
-    """Whether each local suggestion, one of the told trials (t,), beat all trials with smaller numbers."""
-    if len(data.numbers) != len(data.y):
-        return []
-    order = np.argsort(data.numbers)
-    y, local = data.y[order], local[order]
-    best = np.maximum.accumulate(y)
-    before = np.append(-np.inf, best[:-1])
-    return list((y > before)[local][-REPLAYED:].tolist())
 
 
 def box(center: Array, side: float, cells: Array) -> tuple[Array, Array]:

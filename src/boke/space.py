@@ -26,6 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+MISMATCH = 0.5  # distance between two categories: that between the two cells of a two-valued integer
+
 # beyond these the doubles in [0, 1] are too few to give every value of the grid its own
 LARGEST_INT = 2**50
 LARGEST_LOG_INT = 2**45

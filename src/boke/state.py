@@ -23,14 +23,14 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boke import acquisition, bandwidth, journal, policies, region
-from boke.history import History, State
+from boke.history import History, Memory, State
 from boke.journal import MORE, Journal, pack
 from boke.policies import Policy
 from boke.space import Array, Categorical, Float, Int, Space
@@ -87,6 +87,7 @@ def snapshot(optimizer: Optimizer) -> Iterator[bytes]:
             "arms": None if space.arms is None else space.arms.tolist(),
             "direction": optimizer.direction,
             "seed": optimizer.seed,
+            **({} if history.memory is None else {"memory": asdict(history.memory)}),
             "policy": _dump_policy(optimizer.policy),
         }
     )
@@ -180,9 +181,11 @@ def _reopen(
     optimizer, name = found.optimizer, os.fspath(path)
     if space is not None and (asked := Space.of(space)) != optimizer.space:
         raise ValueError(f"{name!r} belongs to another space: {optimizer.space}. Got {asked}.")
-    for key, known in (("direction", optimizer.direction), ("rng", optimizer.seed)):
+    memory = optimizer.history.memory or Memory()
+    agreed = {"direction": optimizer.direction, "rng": optimizer.seed, **asdict(memory)}
+    for key, known in agreed.items():
         given = settings.get(key)
-        if isinstance(given, str | int | np.integer) and given != known:
+        if isinstance(given, str | int | float | np.integer) and given != known:
             raise ValueError(f"{name!r} was made with {key}={known!r}. Got {key}={given!r}.")
     log = Journal(path, file, found.base, found.end)
     if found.damage:
@@ -228,7 +231,8 @@ def _read(cls: type[Optimizer], file: IO[bytes], path: str | os.PathLike[str], p
             if header["policy"] is None:
                 raise ValueError("it was saved with a policy of your own; pass it as policy=...")
             policy = _restore(header["policy"])
-        optimizer = cls(space, direction=header["direction"], policy=policy, rng=header["seed"])
+        memory = header.get("memory", {})
+        optimizer = cls(space, direction=header["direction"], policy=policy, rng=header["seed"], **memory)
         if version == 1:
             _fill_1(optimizer, file.read(), header)
             return Found(optimizer, version, 0, file.tell(), "")

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from boke.kernels import Gaussian, Kernel
-from boke.space import Array, Mask
+from boke.space import MISMATCH, Array, Mask
 
 Rows = NDArray[np.int_]
 
-MISMATCH = 0.5  # distance between two categories: that between the two cells of a two-valued integer
 CHUNK = 1 << 17  # pairs held in memory at once: 1 MiB, the size of a core's cache
 LOWEST = -700.0  # exp of anything lower is denormal or 0: ten times slower and without effect on any sum
 LARGEST = 1e290  # values, times their weights, beyond it are scaled down, so that sums of them do not overflow

@@ -7,7 +7,7 @@ import copy
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from boke.history import Data
+from boke.data import Data
 from boke.optimizer import Explanation
 from boke.policies import Suggestion
 from boke.space import Array
@@ -38,9 +38,5 @@ def explanation(suggestion: Suggestion, data: Data, x: Array) -> Explanation:
         return Explanation(suggestion.branch, 0.0, 0.0, 0.0, [])
     mean, density, *_ = suggestion.model.predict(x)
     bonus = suggestion.beta * (density[0] + suggestion.rho) ** -0.5 if suggestion.beta else 0.0
-    shares = suggestion.model.shares(x)
-    pairs: list[tuple[int, float]] = []
-    if len(shares) == len(data.numbers):
-        pairs = [(int(n), float(s)) for n, s in zip(data.numbers, shares, strict=True) if s > 1e-6]
-    pairs.sort(key=lambda pair: (-pair[1], pair[0]))
-    return Explanation(suggestion.branch, float(mean[0]), float(bonus), float(density[0]), pairs)
+    trials = suggestion.shares(data, x)
+    return Explanation(suggestion.branch, float(mean[0]), float(bonus), float(density[0]), trials)

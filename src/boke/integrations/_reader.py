@@ -16,8 +16,8 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from boke.history import row_keys
 from boke.integrations._columns import Columns
+from boke.keys import row_keys
 from boke.space import Array, Mask
 
 PENDING = 100  # running trials that count, the newest ones,

@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError("boke.integrations.optuna needs Optuna: pip install 'bokeopt[optuna]'") from error
 
-from boke.history import Data
+from boke.data import Data
 from boke.integrations._columns import draw
 from boke.integrations._explain import as_it_was, explanation
 from boke.integrations._outcomes import outcomes

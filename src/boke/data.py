@@ -1,0 +1,126 @@
+"""What a policy sees of a history, and what it may ask of it.
+
+``Data`` is the definition: plain arrays, and every answer by looking at all of them. A long history hands out a
+``boke.view.View``, which gives the same answers without that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from boke.keys import Keys, Numbers, Taken, TakenPoints, row_keys
+from boke.space import MISMATCH, Array, Mask, Space
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a policy sees: larger is better, everything finite, in an order that depends on the content only.
+
+    Attributes:
+        X: Points with a value (t, d).
+        y: Their values (t,). Infinite ones have become the worst or best finite one; failures may be among them.
+        silent: Pending and failed points (s, d): density without a value.
+        numbers: Trial number (t,) of every row of X.
+        asked: Which rows of X (t,) had been asked for; None is all of them.
+        keys: A random number (t,) of every row of X, made of its content; None is made of its point and value.
+    """
+
+    X: Array
+    y: Array
+    silent: Array
+    numbers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    asked: Mask | None = None
+    keys: Keys | None = None
+
+    def __len__(self) -> int:
+        """How many points have a value."""
+        return len(self.y)
+
+    @property
+    def points(self) -> Array:
+        """All points (t + s, d)."""
+        return np.vstack([self.X, self.silent])
+
+    @property
+    def taken(self) -> Taken:
+        """All points, as something that knows them again."""
+        return TakenPoints(self.points)
+
+    @property
+    def best(self) -> Array:
+        """The point (d,) with the largest value, the first of several."""
+        return np.asarray(self.X[np.argmax(self.y)])
+
+    def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
+        """The k observations nearest to x (d,), nearest first: points and values."""
+        rows = _nearest(self.X, x, k, space)
+        return self.X[rows], self.y[rows]
+
+    def nearest_silent(self, x: Array, k: int, space: Space) -> Array:
+        """The k pending and failed points nearest to x (d,), nearest first."""
+        return np.asarray(self.silent[_nearest(self.silent, x, k, space)])
+
+    def reach(self, x: Array, k: int, space: Space) -> float:
+        """Half the side of the smallest box around x (d,) with k observations in it, categories left aside."""
+        away = box_distances(self.X, x, space)
+        return float(np.sort(away)[min(k, len(away)) - 1])
+
+    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> list[bool]:
+        """Whether trials beat all those with smaller numbers: the ``last`` asked ones that ``ours`` says yes to."""
+        if len(self.numbers) != len(self.y):
+            return []
+        order = np.argsort(self.numbers)
+        y, numbers = self.y[order], self.numbers[order]
+        before = np.append(-np.inf, np.maximum.accumulate(y)[:-1])
+        chosen = ours(numbers) if self.asked is None else ours(numbers) & self.asked[order]
+        return list((y > before)[chosen][-last:].tolist())
+
+    def sample(self, count: int, start: int, extra: int, space: Space) -> Data:
+        """``count`` observations at random, those whose keys come next from ``start``, and ``extra`` near the best.
+
+        Silent points all stay. The keys are made of the content, so the sample depends on the set alone.
+        """
+        keys = row_keys(np.column_stack([self.X, self.y])) if self.keys is None else self.keys
+        ahead = np.argsort(keys - np.uint64(start), kind="stable")[:count]
+        rows = np.union1d(ahead, _nearest(self.X, self.best, extra, space))
+        numbers = self.numbers[rows] if len(self.numbers) == len(self.y) else self.numbers
+        asked = None if self.asked is None else self.asked[rows]
+        return Data(self.X[rows], self.y[rows], self.silent, numbers, asked, keys[rows])
+
+
+def features(X: Array, space: Space) -> Array:
+    """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
+    if not space.categorical.any():
+        return X
+    columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
+    for j in np.flatnonzero(space.categorical):
+        code = np.floor(X[:, j] * space.cells[j]).astype(int)
+        columns.append(np.eye(space.cells[j])[np.minimum(code, space.cells[j] - 1)] * (MISMATCH / math.sqrt(2.0)))
+    return np.hstack(columns)
+
+
+def squared_distances(X: Array, x: Array, space: Space) -> Array:
+    """Squared distances (n,) of the rows of X (n, d) from x (d,)."""
+    return np.asarray(np.square(features(X, space) - features(x[None], space)).sum(axis=1))
+
+
+def box_distances(X: Array, x: Array, space: Space) -> Array:
+    """Largest differences (n,) of the numeric columns."""
+    return np.asarray(np.abs(X - x)[:, ~space.categorical].max(axis=1, initial=0.0))
+
+
+def finite(y: Array) -> Array:
+    """Infinite values become the worst or best finite one; alone, they become -1 and 1."""
+    usual = y[np.isfinite(y)]
+    if len(usual) == len(y):
+        return y
+    low, high = (float(usual.min()), float(usual.max())) if len(usual) else (-1.0, 1.0)
+    return np.clip(y, low, high)
+
+
+def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    return np.argsort(squared_distances(X, x, space), kind="stable")[:k]

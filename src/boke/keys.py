@@ -1,0 +1,135 @@
+"""Rows by their content: 64-bit keys, and sorted runs of keys into which new ones are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boke.space import Array, Mask
+
+Keys = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+
+def row_keys(rows: Array) -> Keys:
+    """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
+    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same as 0.0
+    mixed = ((bits ^ (bits >> np.uint64(29))) * _multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(mixed ^ (mixed >> np.uint64(29)))
+
+
+@lru_cache(maxsize=64)
+def _multipliers(d: int) -> Keys:
+    return np.random.default_rng(d).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
+
+
+def uniform(numbers: Numbers, salt: int) -> Array:
+    """A number in [0, 1) for every trial number (n,), always the same: a hash, so that all are known at once."""
+    with np.errstate(over="ignore"):
+        mixed = (numbers.astype(np.uint64) ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
+
+
+class Taken(Protocol):
+    """Points that were asked for or told already: how many, and which of some rows (n, d) are among them."""
+
+    def __len__(self) -> int: ...
+    def __call__(self, rows: Array) -> Mask: ...
+
+
+class TakenPoints:
+    """The points (n, d) themselves."""
+
+    def __init__(self, points: Array) -> None:
+        self._keys = np.sort(row_keys(points))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __call__(self, rows: Array) -> Mask:
+        if len(self._keys) == 0:
+            return np.zeros(len(rows), bool)
+        keys = row_keys(rows)
+        return np.asarray(self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] == keys)
+
+
+class Runs:
+    """Keys and the numbers they belong to: a few sorted runs, each at least twice as long as the next.
+
+    Adding costs O(log n) amortised. Nothing is ever taken out: whoever asks says which numbers are alive.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Keys, Numbers]] = []
+
+    def add(self, keys: Keys, numbers: Numbers) -> None:
+        order = np.argsort(keys, kind="stable")
+        run = keys[order], numbers[order]
+        while self._runs and len(self._runs[-1][0]) < 2 * len(run[0]):
+            run = _merged(self._runs.pop(), run)
+        if len(run[0]):
+            self._runs.append(run)
+
+    def has(self, keys: Keys, alive: Callable[[Numbers], Mask]) -> Mask:
+        """Which keys (n,) belong to a number that is alive."""
+        found = np.zeros(len(keys), bool)
+        for known, numbers in self._runs:
+            first, last = np.searchsorted(known, keys), np.searchsorted(known, keys, side="right")
+            for i in np.flatnonzero((last > first) & ~found):
+                found[i] = alive(numbers[first[i] : last[i]]).any()
+        return found
+
+    def order(self, alive: Callable[[Numbers], Mask]) -> Numbers:
+        """All numbers that are alive by key, those of equal keys by number."""
+        keys = np.concatenate([keys for keys, _ in self._runs] or [np.empty(0, np.uint64)])
+        numbers = np.concatenate([numbers for _, numbers in self._runs] or [np.empty(0, np.int64)])
+        living = alive(numbers)
+        return _by_key(keys[living], numbers[living])[1]
+
+    def between(self, start: int, stop: int) -> Numbers:
+        """The numbers whose keys are in [start, stop)."""
+        ends = np.array([start, stop], dtype=np.uint64)
+        parts = [numbers[slice(*np.searchsorted(keys, ends))] for keys, numbers in self._runs]
+        return np.concatenate([*parts, np.empty(0, np.int64)])
+
+    def after(self, start: int, count: int, alive: Callable[[Numbers], Mask]) -> Numbers:
+        """The ``count`` living numbers (fewer if there are fewer) whose keys come next from ``start``, cyclically."""
+        ahead = count
+        while self._runs:
+            parts, seen, whole = [], 2**64 - 1, True
+            for keys, numbers in self._runs:
+                at = int(np.searchsorted(keys, np.uint64(start)))
+                rows = (at + np.arange(min(ahead, len(keys)))) % len(keys)
+                away = keys[rows] - np.uint64(start)  # modulo 2⁶⁴: how far ahead on the circle
+                parts.append((away, numbers[rows]))
+                if len(rows) < len(keys):
+                    seen, whole = min(seen, int(away[-1])), False
+            away, found = (np.concatenate(column) for column in zip(*parts, strict=True))
+            living = alive(found) & (away <= np.uint64(seen))  # beyond what was seen of a run others may come first
+            if whole or np.count_nonzero(living) >= count:
+                return _by_key(away[living], found[living])[1][:count]
+            ahead *= 2
+        return np.empty(0, np.int64)
+
+
+def _merged(a: tuple[Keys, Numbers], b: tuple[Keys, Numbers]) -> tuple[Keys, Numbers]:
+    keys = np.concatenate([a[0], b[0]])
+    order = np.argsort(keys, kind="stable")  # finds the runs: linear
+    return keys[order], np.concatenate([a[1], b[1]])[order]
+
+
+def _by_key(keys: Keys, numbers: Numbers) -> tuple[Keys, Numbers]:
+    order = np.argsort(keys, kind="stable")
+    keys, numbers = keys[order], numbers[order]
+    if (keys[1:] == keys[:-1]).any():
+        order = np.lexsort((numbers, keys))
+        keys, numbers = keys[order], numbers[order]
+    return keys, numbers

@@ -1,0 +1,73 @@
+"""What a policy may ask of its data, by definition."""
+
+import math
+
+import numpy as np
+
+from boke.data import Data, features
+from boke.space import Categorical, Float, Space
+
+MIXED = Space({"a": Float(0, 1), "c": Categorical(["x", "y", "z"])})
+
+
+def test_success_is_judged_in_the_order_of_numbers():
+    y, numbers = np.array([5.0, 1.0, 3.0, 4.0, 2.0]), np.array([4, 0, 2, 3, 1])
+
+    def local(which):
+        return np.isin(which, [4, 2, 1])
+
+    data = Data(np.zeros((5, 1)), y, np.zeros((0, 1)), numbers)
+    assert data.outcomes(local, 10) == [True, True, True]
+    assert data.outcomes(local, 2) == [True, True]
+    data = Data(np.zeros((5, 1)), -y, np.zeros((0, 1)), numbers)
+    assert data.outcomes(local, 10) == [False, False, False]
+    data = Data(np.zeros((5, 1)), y, np.zeros((0, 1)), numbers, numbers > 1)
+    assert data.outcomes(local, 10) == [True, True]  # trial 1 was not asked for
+
+
+def test_data_without_numbers_have_no_outcomes():
+    assert Data(np.zeros((9, 1)), np.zeros(9), np.zeros((0, 1))).outcomes(lambda n: n >= 0, 5) == []
+
+
+def test_nearest_and_reach_by_a_double_loop():
+    rng = np.random.default_rng(0)
+    X = MIXED.snap(rng.random((40, 2)))
+    data = Data(X, rng.normal(size=40), X[:15] * [0.5, 1.0])
+    x = X[3]
+
+    def away(p):
+        return math.sqrt((p[0] - x[0]) ** 2 + (0.5**2 if p[1] != x[1] else 0.0))
+
+    near, y = data.nearest(x, 7, MIXED)
+    rows = sorted(range(40), key=lambda i: away(X[i]))[:7]
+    np.testing.assert_array_equal(near, X[rows])
+    np.testing.assert_array_equal(y, data.y[rows])
+    silent = sorted(data.silent.tolist(), key=away)[:4]
+    np.testing.assert_array_equal(data.nearest_silent(x, 4, MIXED), silent)
+    assert data.reach(x, 5, MIXED) == sorted(abs(p[0] - x[0]) for p in X)[4]
+    assert data.reach(x, 500, MIXED) == max(abs(p[0] - x[0]) for p in X)
+    np.testing.assert_array_equal(data.best, X[np.argmax(data.y)])
+
+
+def test_features_of_numeric_columns_are_the_columns():
+    X = np.random.default_rng(0).random((4, 2))
+    assert features(X, Space.of([(0, 1)] * 2)) is X
+
+
+def test_a_sample_is_random_does_not_depend_on_order_and_knows_the_best():
+    rng, space = np.random.default_rng(0), Space.of([(0, 1)] * 2)
+    X, y = rng.random((500, 2)), rng.normal(size=500)
+    data = Data(X, y, X[:3] * 0.5, np.arange(500))
+    order = rng.permutation(500)
+    other = Data(X[order], y[order], data.silent, order)
+    counts = np.zeros(500)
+    for _ in range(400):
+        start = int(rng.integers(2**64, dtype=np.uint64))
+        sample = data.sample(50, start, 5, space)
+        assert 50 <= len(sample) <= 55 and (data.best == sample.X).all(axis=1).any()
+        np.testing.assert_array_equal(sample.X, X[sample.numbers])
+        np.testing.assert_array_equal(sample.y, y[sample.numbers])
+        np.testing.assert_array_equal(sample.silent, data.silent)
+        assert set(other.sample(50, start, 5, space).numbers) == set(sample.numbers)
+        counts[sample.numbers] += 1
+    assert np.count_nonzero(counts) == 500  # everybody's turn comes
