@@ -1,36 +1,21 @@
 """The kernel sums of one model, evaluated again and again: compiled where it can be, by NumPy otherwise.
 
-``boke._native`` is built at installation where there is a C++ compiler. It does what ``boke.sums`` does, to within
-rounding, and the same to the last bit on every instruction set and with any number of threads. BOKE_SUMS=numpy in the
-environment does without it.
+The compiled sums do what ``boke.sums`` does, to within rounding, and the same to the last bit on every instruction set
+and with any number of threads.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
+from boke.compiled import NATIVE
 from boke.kernels import KERNELS, Kernel
 from boke.space import Array
 from boke.sums import LARGEST, Points, Sums, kernel_sums, plain_mean, times
 
 NAMES = ("gaussian", "triangular", "epanechnikov", "quartic")  # in the order of the compiled module
-
-
-def _find() -> Any:
-    if os.environ.get("BOKE_SUMS", "") == "numpy":
-        return None
-    try:
-        return import_module("boke._native")
-    except ImportError:
-        return None
-
-
-NATIVE = _find()
 _threads = 1
 
 

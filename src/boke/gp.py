@@ -19,24 +19,31 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from boke.engine import NATIVE
+from boke.compiled import NATIVE
 from boke.space import Array
 
 LENGTHS = (0.3, 0.6, 1.2, 2.5, 5.0)  # in units of the median distance between observations
 TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
-NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
+NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1.0)
 START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-def fit(Z: Array, Y: Array, jacobian: Array) -> Any:
+def fit(
+    Z: Array,
+    Y: Array,
+    jacobian: Array,
+    lengths: tuple[float, ...] = LENGTHS,
+    trends: tuple[float, ...] = TRENDS,
+    noises: tuple[float, ...] = NOISES,
+    start: tuple[int, int, int] = START,
+) -> Any:
     """A LocalGP of observations Z (n, d), values Y (versions, n) and log Jacobians (versions,)."""
-    if NATIVE is None:
-        return LocalGP(Z, Y, jacobian)
-    Z, Y = np.ascontiguousarray(Z), np.ascontiguousarray(Y)
-    return NATIVE.LocalGP(Z, Y, np.ascontiguousarray(jacobian), LENGTHS, TRENDS, NOISES, START)
+    make = LocalGP if NATIVE is None else NATIVE.LocalGP
+    Z, Y, jacobian = (np.ascontiguousarray(a) for a in (Z, Y, jacobian))
+    return make(Z, Y, jacobian, lengths, trends, noises, start)
 
 
 class LocalGP:
@@ -68,6 +75,11 @@ class LocalGP:
     def hyperparameters(self) -> tuple[float, float, float, float, float, int]:
         """Length, trend, noise, variance of the signal, log marginal likelihood, version of the values."""
         return self._length, self._a, self._noise, self._variance, self._known[self._at], self._version
+
+    @property
+    def at(self) -> tuple[int, ...]:
+        """Where on the grid the search ended."""
+        return self._at
 
     def predict(self, Q: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at Q (m, d)."""
@@ -247,7 +259,7 @@ def improvement_slope(u: Array) -> Array:
 def _shape(u: Array) -> Array:
     """1 + u Φ(u) / φ(u) for u <= -1: where that cancels, the continued fraction of Mills' ratio."""
     fraction = np.zeros_like(u)
-    for k in range(60, 0, -1):
+    for k in range(24, 0, -1):
         fraction = k / (-u + fraction)
     return np.where(
         u > -5.0, 1.0 + u * math.sqrt(math.pi / 2.0) * erfcx(-u / math.sqrt(2.0)), fraction / (-u + fraction)

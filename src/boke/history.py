@@ -270,13 +270,16 @@ class History:
         if discourage and complete.any():
             complete, silent = complete | failed, pending
         X, y = x[complete], sign * self._value[:n][complete]
-        y[np.isnan(y)] = np.nan  # one nan of all: its bits are part of the key
+        missing = np.isnan(y)
+        y[missing] = np.nan  # one nan of all: its bits are part of the key
         keys = row_keys(np.column_stack([X, y]))
         order = np.argsort(keys, kind="stable")
         X, y = X[order], y[order]
-        y[np.isnan(y)] = np.nanmin(y, initial=np.inf)
+        if missing.any():
+            y[missing[order]] = np.nanmin(y, initial=np.inf)
         S = x[silent]
-        S = S[np.argsort(row_keys(S), kind="stable")]
+        if len(S):
+            S = S[np.argsort(row_keys(S), kind="stable")]
         numbers = np.flatnonzero(complete)[order]
         return Data(X, finite(y), S, numbers, self._asked_at[numbers] >= 0, keys[order])
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.space import Array, Mask
 
 Keys = NDArray[np.uint64]
@@ -17,6 +18,13 @@ Numbers = NDArray[np.int64]
 
 def row_keys(rows: Array) -> Keys:
     """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
+    if NATIVE is not None:
+        return np.asarray(NATIVE.row_keys(np.ascontiguousarray(rows), _multipliers(rows.shape[1])))
+    return plain_row_keys(rows)
+
+
+def plain_row_keys(rows: Array) -> Keys:
+    """The same, and its definition."""
     bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same as 0.0
     mixed = ((bits ^ (bits >> np.uint64(29))) * _multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
@@ -30,11 +38,10 @@ def _multipliers(d: int) -> Keys:
 
 def uniform(numbers: Numbers, salt: int) -> Array:
     """A number in [0, 1) for every trial number (n,), always the same: a hash, so that all are known at once."""
-    with np.errstate(over="ignore"):
-        mixed = (numbers.astype(np.uint64) ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        mixed ^= mixed >> np.uint64(31)
+    mixed = (numbers.astype(np.uint64) ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)  # arrays wrap around
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from boke import gp
+from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.keys import Numbers
 from boke.quasirandom import sobol
@@ -18,13 +19,14 @@ from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
 from boke.space import Array, Mask, Space
 
 NEAREST = 60  # observations of a local model
+SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
-RESOLVED = 20  # observations that a region has under noise
-MARGIN = 0.5  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
-WARPS = np.array(
-    [[0.3], [1.0], [3.0], [math.inf]]
-)  # how far below the median, in units of the upper spread, values become logarithmic
+RESOLVED = 40  # observations that a region has under noise
+MARGIN = 0.3  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
+# How far below the median, in units of the upper spread, values become logarithmic
+LENGTHS = [0.3, 1.0, 3.0, math.inf]
+WARPS = np.array(LENGTHS)[:, None]
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,8 @@ def suggest(
     X = candidates(fitted.center, low, high, space, rng)
     values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
     top = np.argsort(-values, kind="stable")[:TOPS]
-    tops = space.snap(_climb(fitted, X[top], low, high, space))
-    X = np.vstack([tops, X[top]])
-    values = np.append(fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best), values[top])
+    tops, better = _climb(fitted, X[top], low, high, space)
+    X, values = np.concatenate([tops, X[top]]), np.concatenate([better, values[top]])
     fresh = ~data.taken(X)
     if not fresh.any():
         return None
@@ -77,29 +78,31 @@ def suggest(
 
 
 def fit(data: Data, space: Space) -> LocalModel:
-    """The model around the best observation; where it finds noise, around the best of its smoothed values."""
-    top = data.best
-    for _ in range(2):
-        center = top
-        X, y = data.nearest(center, NEAREST, space)
+    """The model around the best observation; where it finds noise, a larger one around the best of its smoothed values.
+
+    The search for the larger one's hyperparameters starts where that of the smaller one ended.
+    """
+    center, count, start = data.best, min(NEAREST, len(data)), gp.START
+    while True:
+        X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
         scale = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
         Z = (points - origin) / scale
         Y, jacobian = warped(y)
-        model = gp.fit(Z, Y, jacobian)
+        model = gp.fit(Z, Y, jacobian, start=start)
         _, _, noise, _, _, version = model.hyperparameters
-        smooth = model.fitted() if noise >= NOISY else Y[version]
-        chosen = int(np.argmax(smooth)) if noise >= NOISY else 0
-        if chosen == 0:
+        noisy = noise >= NOISY
+        smooth = model.fitted() if noisy else Y[version]
+        chosen = int(np.argmax(smooth))
+        if not noisy or count == min(SMOOTHED, len(data)):
             break
-        top = X[chosen]
+        center, count, start = X[chosen], min(SMOOTHED, len(data)), model.at
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
         S = (features(silent, space) - origin) / scale
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
-        model = gp.fit(Z, Y, jacobian)
-    best = float(smooth[chosen]) + (MARGIN if noise >= NOISY else 0.0)
-    return LocalModel(model, origin, scale, X[chosen], best, noise >= NOISY)
+        model = gp.fit(Z, Y, jacobian, start=model.at)
+    return LocalModel(model, origin, scale, X[chosen], float(smooth[chosen]) + MARGIN * noisy, noisy)
 
 
 def resolved(data: Data, space: Space, center: Array) -> float:
@@ -127,6 +130,11 @@ def warped(y: Array) -> tuple[Array, Array]:
     Each version is standardized, and its Jacobian makes the likelihoods comparable.
     """
     y = y / max(float(np.abs(y).max()), 1e-300) if np.abs(y).max() > 1e150 else y
+    return plain_warped(y) if NATIVE is None else NATIVE.warped(np.ascontiguousarray(y), LENGTHS)
+
+
+def plain_warped(y: Array) -> tuple[Array, Array]:
+    """The same, and its definition."""
     ordered = np.sort(y)
     middle, high, top = (float(ordered[i]) for i in (len(y) // 2, min(int(0.9 * len(y)), len(y) - 1), -1))
     unit = max(high - middle, 1e-6 * (top - middle))
@@ -155,22 +163,25 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
     return space.snap(X)
 
 
-def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> Array:
-    """Climb from every row of X in the numeric columns; categories stay as they are."""
-    if space.categorical.all():
-        return X
+def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> tuple[Array, Array]:
+    """Climb from every row of X in the numeric columns, categories stay as they are: points and values."""
     if not space.categorical.any():
-        ends = fitted.z(low), fitted.z(high)
-        tops, _ = fitted.model.climb(fitted.z(X), fitted.best, *ends, EVALUATIONS)
-        return np.asarray(np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high))
-    numeric, tops = ~space.categorical, X.copy()
-    k = int(numeric.sum())
-    for i, x in enumerate(X):
-        z = fitted.z(features(x[None], space))
-        bottom, ceiling = z[0].copy(), z[0].copy()
-        bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale
-        ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale
-        top, _ = fitted.model.climb(z, fitted.best, bottom, ceiling, EVALUATIONS)
-        there = fitted.origin[:k] + fitted.scale * top[0, :k]
-        tops[i, numeric] = np.minimum(np.maximum(there, low[numeric]), high[numeric])
-    return tops
+        tops, values = fitted.model.climb(fitted.z(X), fitted.best, fitted.z(low), fitted.z(high), EVALUATIONS)
+        tops = np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high)
+        if space.continuous.all():
+            return tops, values
+    elif space.categorical.all():
+        tops = X
+    else:
+        numeric, tops = ~space.categorical, X.copy()
+        k = int(numeric.sum())
+        for i, x in enumerate(X):
+            z = fitted.z(features(x[None], space))
+            bottom, ceiling = z[0].copy(), z[0].copy()
+            bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale
+            ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale
+            top, _ = fitted.model.climb(z, fitted.best, bottom, ceiling, EVALUATIONS)
+            there = fitted.origin[:k] + fitted.scale * top[0, :k]
+            tops[i, numeric] = np.minimum(np.maximum(there, low[numeric]), high[numeric])
+    tops = space.snap(tops)
+    return tops, fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best)

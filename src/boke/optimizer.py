@@ -296,11 +296,13 @@ class Optimizer:
     @contextlib.contextmanager
     def _step(self, lines: Callable[[], Iterable[bytes]], *, told: bool = False) -> Iterator[None]:
         """One change of the history: first in the log, then here. Ctrl-C waits until both are done."""
-        with uninterrupted():
-            if self._log is not None:
-                self._log.append(lines(), sync=told and self._durable)
+        if self._log is None:
             yield
-        if self._log is not None and self._log.long:
+            return
+        with uninterrupted():
+            self._log.append(lines(), sync=told and self._durable)
+            yield
+        if self._log.long:
             try:
                 self._compact()
             except OSError as error:  # the step itself is in the log: no reason to fail it

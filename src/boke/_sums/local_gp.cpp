@@ -60,13 +60,14 @@ class LocalGP {
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
             throw std::invalid_argument("The search must start on the grid.");
         const std::size_t square = n_ * stride_;
-        memory_.assign((4 + lengths_.size()) * square + (d_ + 2) * stride_, 0.0);
+        memory_.assign((5 + lengths_.size()) * square + (d_ + 2) * stride_, 0.0);
         filled_.reset(new bool[lengths_.size()]());
         double *next = memory_.data();
         auto take = [&](std::size_t size) { return std::exchange(next, next + size); };
         gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0, take(d_ * stride_), take(square), take(square),
                  take(lengths_.size() * square), filled_.get(), take(square), take(square), take(stride_), take(stride_),
                  0.0, 0.0, 0.0, 0.0};
+        spare_ = take(square);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
         const double unit = median_distance();
@@ -129,6 +130,8 @@ class LocalGP {
         return nb::make_tuple(gp_.length, gp_.trend, gp_.noise, gp_.variance, likelihood_, gp_.version);
     }
 
+    nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
+
   private:
     double median_distance() const {
         Numbers all;
@@ -151,7 +154,13 @@ class LocalGP {
             if (std::isnan(v)) v = run_.likelihood(gp_, grid, p[0], p[1], p[2]);
             return v;
         };
-        likelihood_ = value(at_);
+        // The factor of the best point so far is kept aside, and all that belongs to it.
+        GP kept;
+        auto keep = [&](double v) {
+            likelihood_ = v, kept = gp_;
+            std::swap(gp_.factor, spare_);
+        };
+        keep(value(at_));
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t axis = 0; axis < 3; ++axis)
@@ -160,12 +169,12 @@ class LocalGP {
                         next[axis] += static_cast<std::size_t>(step);
                         const double v = value(next);
                         if (!(v > likelihood_ + 1e-9)) break;
-                        likelihood_ = v, at_ = next, moved = true;
+                        keep(v), at_ = next, moved = true;
                     }
         }
-        while (std::isinf(likelihood_) && at_[2] + 1 < sizes[2]) ++at_[2], likelihood_ = value(at_);
+        while (std::isinf(likelihood_) && at_[2] + 1 < sizes[2]) ++at_[2], keep(value(at_));
         if (std::isinf(likelihood_)) throw std::runtime_error("No matrix of the grid is positive definite.");
-        run_.likelihood(gp_, grid, at_[0], at_[1], at_[2]);
+        gp_ = kept;
         run_.finish(gp_);
     }
 
@@ -252,6 +261,7 @@ class LocalGP {
     Numbers memory_;
     std::unique_ptr<bool[]> filled_;
     GP gp_;
+    double *spare_;  // n * stride: another factor
     double likelihood_ = 0.0;
 };
 
@@ -268,5 +278,6 @@ void bind_local_gp(nb::module_ &m) {
         .def("log_ei_gradient", &LocalGP::log_ei_gradient)
         .def("climb", &LocalGP::climb)
         .def("fitted", &LocalGP::fitted)
+        .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
 }

@@ -2,9 +2,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -137,6 +140,59 @@ class Sums {
     Choice choice_;
 };
 
+Result made(std::vector<double> &&values, std::initializer_list<std::size_t> shape) {
+    auto *kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void *memory) noexcept { delete static_cast<std::vector<double> *>(memory); });
+    return array(kept->data(), shape, owner);
+}
+
+nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig> multipliers) {
+    const std::size_t n = rows.shape(0), d = rows.shape(1);
+    if (multipliers.shape(0) != d) throw std::invalid_argument("There must be a multiplier for each column.");
+    auto *keys = new std::uint64_t[std::max<std::size_t>(n, 1)];
+    nb::capsule owner(keys, [](void *memory) noexcept { delete[] static_cast<std::uint64_t *>(memory); });
+    for (std::size_t i = 0; i < n; ++i) {
+        std::uint64_t mixed = 0;
+        for (std::size_t j = 0; j < d; ++j) {
+            const double value = rows.data()[i * d + j] + 0.0;  // -0.0 becomes 0.0
+            std::uint64_t bits;
+            std::memcpy(&bits, &value, sizeof bits);
+            mixed += (bits ^ (bits >> 29)) * multipliers.data()[j];
+        }
+        mixed = (mixed ^ (mixed >> 32)) * 0x9E3779B97F4A7C15u;
+        keys[i] = mixed ^ (mixed >> 29);
+    }
+    return {keys, {n}, owner};
+}
+
+// y (n) is finite and below 1e150; lengths may be infinite.
+nb::tuple warped(Vector y, const std::vector<double> &lengths) {
+    const std::size_t n = y.shape(0), versions = lengths.size();
+    if (n == 0) throw std::invalid_argument("There are no values.");
+    std::vector<double> ordered(y.data(), y.data() + n), bent(versions * n), jacobian(versions);
+    std::sort(ordered.begin(), ordered.end());
+    const double middle = ordered[n / 2], top = ordered[n - 1];
+    const double high = ordered[std::min(static_cast<std::size_t>(0.9 * static_cast<double>(n)), n - 1)];
+    double unit = std::max(high - middle, 1e-6 * (top - middle));
+    unit = unit > 0.0 ? unit : 1.0;
+    for (std::size_t v = 0; v < versions; ++v) {
+        double *row = bent.data() + v * n, slope = 0.0, mean = 0.0, square = 0.0;
+        for (std::size_t i = 0; i < n; ++i) {
+            const double r = std::max(y.data()[i] - middle, -1e8 * unit) / unit;
+            const double bend = r < 0.0 ? std::log1p(-r / lengths[v]) : 0.0;
+            row[i] = bend > 0.0 ? -lengths[v] * bend : r;
+            slope -= bend;
+            mean += row[i];
+        }
+        mean /= static_cast<double>(n);
+        for (std::size_t i = 0; i < n; ++i) square += (row[i] - mean) * (row[i] - mean);
+        const double spread = std::sqrt(square / static_cast<double>(n)), sd = spread > 0.0 ? spread : 1.0;
+        for (std::size_t i = 0; i < n; ++i) row[i] = (row[i] - mean) / sd;
+        jacobian[v] = slope - static_cast<double>(n) * std::log(sd);
+    }
+    return nb::make_tuple(made(std::move(bent), {versions, n}), made(std::move(jacobian), {versions}));
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -148,6 +204,8 @@ NB_MODULE(_native, m) {
              nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
         .def_prop_ro("bytes", &Sums::bytes);
     bind_local_gp(m);
+    m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
+    m.def("warped", warped, "Versions of the values and their log Jacobians; boke.local has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);

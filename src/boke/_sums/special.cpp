@@ -19,7 +19,7 @@ double mills(double u) {
 double shape(double u) {
     if (u > -5.0) return 1.0 + u * mills(u);
     double fraction = 0.0;
-    for (int k = 60; k > 0; --k) fraction = k / (-u + fraction);
+    for (int k = u > -10.0 ? 24 : 12; k > 0; --k) fraction = k / (-u + fraction);  // enough for a double
     return fraction / (-u + fraction);
 }
 

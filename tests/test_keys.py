@@ -1,0 +1,35 @@
+"""Row keys and hashed numbers: the compiled twin agrees with the definition to the last bit."""
+
+import numpy as np
+import pytest
+
+from boke.keys import TakenPoints, plain_row_keys, row_keys, uniform
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 200])
+@pytest.mark.parametrize("n", [0, 1, 100])
+def test_compiled_keys_are_the_plain_ones(n, d):
+    X = np.random.default_rng(d).normal(size=(n, d)) * 1e300
+    X[:1, 0] = -0.0
+    np.testing.assert_array_equal(row_keys(X), plain_row_keys(X))
+    np.testing.assert_array_equal(row_keys(X[:, ::2]), plain_row_keys(X[:, ::2]))
+
+
+def test_signs_of_zero_do_not_matter_and_everything_else_does():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [np.nextafter(0.0, 1.0), 1.0]])
+    keys = row_keys(X)
+    assert keys[0] == keys[1] and len(set(keys.tolist())) == 3
+
+
+def test_taken_points_are_known_again():
+    X = np.random.default_rng(0).random((50, 3))
+    asked = np.vstack([X[7], X[7] + 1e-16 * (X[7] == 0), np.nextafter(X[9], 2.0)])
+    assert TakenPoints(X)(asked).tolist() == [True, True, False]
+    assert not TakenPoints(X[:0])(asked).any()
+
+
+def test_hashed_numbers_are_uniform_and_depend_on_the_salt():
+    u = uniform(np.arange(20_000), 5)
+    assert u.min() >= 0.0 and u.max() < 1.0
+    assert np.abs(np.histogram(u, 20)[0] / 1000 - 1.0).max() < 0.15
+    assert not (u == uniform(np.arange(20_000), 6)).any()
