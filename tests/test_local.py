@@ -168,3 +168,47 @@ def test_finite_decision_sets_are_left_to_the_kernel_mean():
     data = some(space, 5)
     branches = {BOKELocal(n_init=0).suggest(data, space, Key(0, n)).branch for n in range(5, 40)}
     assert branches <= {"exploit", "explore"}
+
+
+# large batches
+
+
+def gaps(X):
+    away = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.fill_diagonal(away, np.inf)
+    return away.min(axis=1)
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)] * 2), Space.of([(0, 1)] * 6), MIXED], ids=["2", "6", "mixed"])
+def test_a_large_batch_spreads_out_and_repeats_nothing(space):
+    optimizer = Optimizer(space, rng=0)
+    X = np.random.default_rng(0).random((40, space.dim))
+    for x in X:
+        point = space.to_params(space.decode(x[None])[0])
+        optimizer.tell(point, float(np.square(x - 0.3).sum()))
+    batch = np.array([trial.x for trial in optimizer.ask(100)])
+    assert len(np.unique(batch, axis=0)) == 100
+    random = space.snap(np.random.default_rng(1).random((100, space.dim)))
+    assert gaps(batch).mean() > gaps(random).mean()
+
+
+def test_a_batch_is_its_points_asked_for_one_by_one():
+    one, many = (Optimizer([(0, 1)] * 3, rng=0) for _ in range(2))
+    for optimizer in (one, many):
+        optimizer.tell_many(np.random.default_rng(0).random((30, 3)), np.arange(30.0))
+    np.testing.assert_array_equal([t.x for t in many.ask(40)], [one.ask().x for _ in range(40)])
+
+
+def test_a_few_pending_points_leave_the_region_as_it_is():
+    space, data = Space.of([(0, 1)] * 2), some(Space.of([(0, 1)] * 2), 30)
+    cells, center = np.zeros(2), np.full(2, 0.5)
+    near = center + 0.01 * np.random.default_rng(0).normal(size=(local.CROWD, 2))
+    low, high, crowded = local._room(near[:-1], center, 0.2, cells, ~space.categorical)
+    assert not crowded and high[0] - low[0] == pytest.approx(0.2)
+    low, high, crowded = local._room(near, center, 0.2, cells, ~space.categorical)
+    assert crowded and high[0] - low[0] == pytest.approx(0.2 * local.WIDER)
+    low, high, crowded = local._room(np.vstack([near, near + 0.1, near - 0.3]), center, 0.1, cells, ~space.categorical)
+    assert crowded and (low == 0.0).all() and (high == 1.0).all()
+    away = Data(data.X, data.y, near * 0.1 + 0.9, data.numbers)  # pending elsewhere: nothing to make room for
+    fitted = local.fit(away, space)
+    assert not local._room(away.silent, fitted.center, 0.2, cells, ~space.categorical)[2]

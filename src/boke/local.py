@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.spatial.distance import cdist
 
 from boke import gp
 from boke.compiled import NATIVE
@@ -21,6 +22,8 @@ from boke.space import Array, Mask, Space
 NEAREST = 60  # observations of a local model
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
+CROWD, WIDER = 8, 4.0  # pending points that fill a region, and by how much the next one is larger
+APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
 RESOLVED = 40  # observations that a region has under noise
 MARGIN = 0.3  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
@@ -65,7 +68,9 @@ def suggest(
     fitted = fit(data, space)
     side = resolved(data, space, fitted.center) if fitted.noisy else region.side(data.outcomes(local, REPLAYED))
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
-    low, high = box(fitted.center, side, cells)
+    low, high, crowded = _room(data.silent, fitted.center, side, cells, ~space.categorical)
+    if crowded:
+        return _apart(fitted, data, low, high, space, rng)
     X = candidates(fitted.center, low, high, space, rng)
     values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
     top = np.argsort(-values, kind="stable")[:TOPS]
@@ -75,6 +80,34 @@ def suggest(
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
+
+
+def _room(pending: Array, center: Array, side: float, cells: Array, numeric: Mask) -> tuple[Array, Array, bool]:
+    """The box around the center; with CROWD points pending in it, a larger one with room for as many more, and True.
+
+    The model says little about the next point of a large batch: it has been used up by the first few.
+    """
+    low, high = box(center, side, cells)
+    room = CROWD
+    while len(pending) >= room and side < 2.0:
+        inside = ((pending >= low) & (pending <= high))[:, numeric].all(axis=1)
+        if np.count_nonzero(inside) < room:
+            break
+        room, side = room + CROWD, side * WIDER
+        low, high = box(center, side, cells)
+    return low, high, room > CROWD
+
+
+def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space, rng: Generator) -> Array | None:
+    """Of the candidates farthest from all pending points the one with the largest expected improvement."""
+    U = sobol(CANDIDATES // 2, space.dim, rng)
+    X = space.snap(np.where(space.categorical, U, low + (high - low) * U))
+    gap = cdist(features(X, space), features(data.silent, space)).min(axis=1)
+    X = X[np.argsort(-gap, kind="stable")[: len(X) // APART]]
+    X = X[~data.taken(X)]
+    if len(X) == 0:
+        return None
+    return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
 
 
 def fit(data: Data, space: Space) -> LocalModel:
