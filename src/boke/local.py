@@ -22,7 +22,7 @@ from boke.space import Array, Mask, Space
 NEAREST = 60  # observations of a local model
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
-CROWD, WIDER = 8, 4.0  # pending points that fill a region, and by how much the next one is larger
+CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
 RESOLVED = 40  # observations that a region has under noise

@@ -92,6 +92,13 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="such as dim=2")
     sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
 
+    sub = command("speed", commands.speed)
+    sub.add_argument("--quick", action="store_true", help="little of everything, to see that it works")
+    sub.add_argument("--read", metavar="FILE", help="measure nothing: figure and tables of this record")
+    sub.add_argument("--output", default="speed.json", metavar="FILE", help="the record")
+    sub.add_argument("--figure", metavar="FILE", help="cost against the number of observations, as PNG")
+    sub.add_argument("--table", metavar="FILE", help="Markdown; without it the goals are printed")
+
     sub = command("export", commands.export, "*")
     scaled(sub)
     text = "ends in .sqlite, .sqlite.xz or .csv"

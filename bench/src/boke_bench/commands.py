@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
+import os
 import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from boke_bench import experiment as experiments
 from boke_bench.experiment import Experiment, ExperimentError, Scale, described
@@ -144,6 +148,47 @@ def _write(path: Path, title: str, parts: Sequence[str], form: str) -> None:
     head = [f"# {title}\n"] if form == "markdown" else []
     path.write_text("\n".join([*head, *parts]), encoding="utf-8")
     print(path)
+
+
+def speed(options: Namespace) -> int:
+    """Measure what a suggestion costs; leave the machine alone meanwhile."""
+    from boke_bench import speed_report
+    from boke_bench.tables import FORMATS
+
+    if options.read is None:
+        record = _measure(options.quick)
+        _folder(options.output).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(options.output)
+    else:
+        record = json.loads(Path(options.read).read_text(encoding="utf-8"))
+    if options.figure is not None:
+        speed_report.draw(record).savefig(_folder(options.figure))
+        print(options.figure)
+    parts = [FORMATS["markdown"](part) for part in speed_report.tables(record)]
+    if options.table is None:
+        print(parts[0])
+    else:
+        _write(Path(options.table), "Speed", parts, "markdown")
+    return 0
+
+
+def _measure(quick: bool) -> dict[str, Any]:
+    """One core for everybody: libraries read the number of threads when they are loaded."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    from boke_bench import speed as measuring
+    from boke_bench.environment import environment
+
+    here = environment()
+    say = partial(print, file=sys.stderr, flush=True)
+    record = measuring.measure(measuring.QUICK if quick else measuring.Scale(), say)
+    return {"command": "boke-bench speed" + " --quick" * quick, **here, **record}
+
+
+def _folder(name: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def export(options: Namespace) -> int:

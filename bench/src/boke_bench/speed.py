@@ -1,0 +1,383 @@
+"""What a suggestion costs: beside other optimizers, against the length of the history, and taken apart.
+
+Everything runs in one process on one core, and seconds are those of the processor. Optimizers that are compared take
+turns step by step, so that a busy machine slows all of them. The objective is a bowl: its own time is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
+
+import boke
+from boke import engine, history
+from boke.acquisition import PaperBeta
+from boke.bandwidth import Silverman
+from boke.kernels import get_kernel
+from boke.model import KernelModel
+from boke.policies import BOKE, BOKELocal
+from boke.quasirandom import sobol
+from boke.scores import normal_scores
+from boke.sums import Points
+from boke_bench.protocol import Array
+
+Step = Callable[[], None]
+Row = dict[str, Any]
+PAPER = {2: 1.96, 5: 2.80, 10: 3.31}  # seconds of BOKE in the paper's table, on the authors' machine
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    dims: tuple[int, ...] = (2, 10, 50)
+    sizes: tuple[int, ...] = (100, 300, 1000, 10_000, 100_000, 1_000_000)
+    steps: int = 400
+    seconds: float = 6.0  # for one optimizer at one size; at least three steps are made
+    run: int = 1000
+    gp_run: int = 100
+    paper_run: int = 500
+    batches: tuple[int, ...] = (16, 128, 1024)
+    seeds: int = 5
+    quality_run: int = 300
+
+
+QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 40, (8, 32), 2, 40)
+LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300}  # longest history an optimizer is given
+
+
+def bowl(x: Array) -> float:
+    return -float(np.square(x - 0.3).sum())
+
+
+def bowls(X: Array) -> Array:
+    return np.asarray(-np.square(X - 0.3).sum(axis=1))
+
+
+def timed(step: Callable[[], object]) -> float:
+    start = time.process_time()
+    step()
+    return time.process_time() - start
+
+
+# optimizers, told everything at once
+
+
+def of_boke(X: Array, y: Array, seed: int = 0, **settings: Any) -> Step:
+    optimizer = boke.Optimizer([(0.0, 1.0)] * X.shape[1], direction="maximize", rng=seed, **settings)
+    if len(X):
+        optimizer.tell_many(X, y)
+
+    def step() -> None:
+        trial = optimizer.ask()
+        optimizer.tell(trial, bowl(trial.x))
+
+    return step
+
+
+def of_tpe(X: Array, y: Array, seed: int = 0) -> Step:
+    """Optuna's TPE as it comes, in memory."""
+    study, axes = _study(X, y, seed)
+
+    def step() -> None:
+        trial = study.ask(axes)
+        study.tell(trial, bowl(np.array([trial.params[name] for name in axes])))
+
+    return step
+
+
+def _study(X: Array, y: Array, seed: int, **settings: Any) -> tuple[Any, dict[str, Any]]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    axes: dict[str, Any] = {f"x{j}": optuna.distributions.FloatDistribution(0.0, 1.0) for j in range(X.shape[1])}
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, **settings))
+    make = partial(optuna.trial.create_trial, distributions=axes)
+    rows = zip(X.tolist(), y.tolist(), strict=True)
+    study.add_trials([make(params=dict(zip(axes, x, strict=True)), value=v) for x, v in rows])
+    return study, axes
+
+
+def of_enn(X: Array, y: Array, seed: int = 0) -> Step:
+    from enn import create_optimizer, turbo_enn_config
+
+    d, n = X.shape[1], max(2 * X.shape[1], 1) if len(X) == 0 else 1
+    cube, rng = np.tile([0.0, 1.0], (d, 1)), np.random.default_rng(seed)
+    inner = create_optimizer(bounds=cube, config=turbo_enn_config(num_init=n), rng=rng)
+    if len(X):
+        inner.ask(1)  # its initial design; what is told takes its place
+        inner.tell(X, y)
+
+    def step() -> None:
+        x = np.asarray(inner.ask(1), dtype=float)
+        inner.tell(x, bowls(x))
+
+    return step
+
+
+def of_gp(X: Array, y: Array, seed: int = 0) -> Step:
+    from boke_bench.baselines.gp import GPEI
+
+    optimizer = GPEI(X if len(X) else np.random.default_rng(seed).random((5, 10)), seed)
+    for x, value in zip(X, y, strict=True):
+        optimizer.ask()
+        optimizer.tell(x, float(value))
+
+    def step() -> None:
+        x = optimizer.ask()
+        optimizer.tell(x, bowl(x))
+
+    return step
+
+
+MAKERS: dict[str, Callable[[Array, Array], Step]] = {
+    "default": of_boke, "tpe": of_tpe, "turbo-enn": of_enn, "gp-ei": of_gp,
+}  # fmt: skip
+NEEDS = {"turbo-enn": "enn", "gp-ei": "botorch", "tpe": "optuna"}
+
+
+def installed() -> list[str]:
+    from importlib.util import find_spec
+
+    return [name for name in MAKERS if name not in NEEDS or find_spec(NEEDS[name]) is not None]
+
+
+# what is measured
+
+
+def bulk(scale: Scale) -> Iterator[Row]:
+    """ask + tell after t observations that were told at once: median and p99 in milliseconds."""
+    for d in scale.dims:
+        for t in scale.sizes:
+            X = np.random.default_rng(0).random((t, d))
+            y = bowls(X)
+            names = [name for name in installed() if t <= LIMITS.get(name, t)]
+            loading = {}
+            steps = {}
+            for name in names:
+                start = time.process_time()
+                steps[name] = MAKERS[name](X, y)
+                steps[name]()
+                loading[name] = time.process_time() - start
+            spent: dict[str, list[float]] = {name: [] for name in names}
+            for i in range(scale.steps):
+                for name in names:
+                    if i < 3 or sum(spent[name]) < scale.seconds:
+                        spent[name].append(timed(steps[name]))
+            for name in names:
+                ms = 1e3 * np.array(spent[name])
+                yield {
+                    "optimizer": name, "d": d, "t": t, "steps": len(ms), "median_ms": float(np.median(ms)),
+                    "mean_ms": float(ms.mean()), "p99_ms": float(np.quantile(ms, 0.99)), "loading_s": loading[name],
+                }  # fmt: skip
+
+
+def exponent(rows: list[Row], d: int, what: str) -> float | None:
+    """Slope of ln cost over ln t from 1000 observations on."""
+    found = [(r["t"], r[what]) for r in rows if r["optimizer"] == "default" and r["d"] == d and r["t"] >= 1000]
+    if len(found) < 2:
+        return None
+    t, cost = np.log(np.array(found)).T
+    return float(np.polyfit(t, cost, 1)[0])
+
+
+def sequential(scale: Scale) -> Iterator[Row]:
+    """A whole run from nothing, d = 10: seconds of the optimizer."""
+    nothing = np.empty((0, 10))
+    runs = [(name, scale.gp_run if name == "gp-ei" else scale.run) for name in installed()]
+    runs += [("default", scale.gp_run)]
+    for name, n in runs:
+        step = MAKERS[name](nothing, np.empty(0))
+        yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(timed(step) for _ in range(n))}
+
+
+def sums(scale: Scale) -> Iterator[Row]:
+    """Nanoseconds of one kernel evaluation in W and S, and of one exponential of NumPy's, in cache."""
+    rng = np.random.default_rng(0)
+    z = rng.random(4096)
+    repeats = max(20, 50 * scale.steps)
+    exp_ns = 1e9 * min(timed(lambda: [np.exp(z) for _ in range(repeats)]) for _ in range(5)) / repeats / 4096
+    for d in (2, 10, 50):
+        Z, Q = rng.random((1024, d)), rng.random((1024, d))
+        kernel = KernelModel(Z, rng.normal(size=1024), bandwidth=0.5)._sums
+        query = Points(Q / 0.5, Q[:, :0])
+        calls = max(2, scale.steps // 10)
+
+        def several(kernel: Any = kernel, query: Points = query, calls: int = calls) -> None:
+            for _ in range(calls):
+                kernel(query)
+
+        ns = 1e9 * min(timed(several) for _ in range(5)) / calls / 1024**2
+        yield {"d": d, "kernel_ns": ns, "exp_ns": exp_ns, "ratio": ns / exp_ns}
+
+
+def faithful_boke(T: int, d: int, seed: int) -> None:
+    """BOKE word for word, in NumPy: IKR-UCB at 1024 quasi-random candidates, everything computed afresh."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((2 * (d + 1), d))
+    y = bowls(X)
+    rule, beta = Silverman(0.1), PaperBeta(0.003)
+    while len(X) < T:
+        ell = rule(X, y, kernel=get_kernel("gaussian"), categorical=np.zeros(d, bool))
+        C = sobol(1024, d, rng)
+        K = np.exp(-0.5 * cdist(C / ell, X / ell, "sqeuclidean"))
+        W, scores = K.sum(axis=1), normal_scores(y)
+        mean = np.where(W > 0.0, K @ scores / np.where(W > 0.0, W, 1.0), scores.mean())
+        x = C[np.argmax(mean + beta(len(X), d) * (W + 1e-4) ** -0.5)]
+        X, y = np.vstack([X, x]), np.append(y, bowl(x))
+
+
+def paper(scale: Scale) -> Iterator[Row]:
+    """The paper's table of runtimes: T evaluations, 1024 of the acquisition function each."""
+    T, code = scale.paper_run, "from boke_bench import speed; print(speed.boke_run({T}, {d}))"
+    for d in PAPER:
+        row: Row = {"d": d, "evaluations": T, "paper_s": PAPER[d], "compiled_s": boke_run(T, d)}
+        row["default_s"] = boke_run(T, d, BOKELocal())
+        row["faithful_numpy_s"] = timed(partial(faithful_boke, T, d, 0))
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(T=T, d=d)],
+            env={**os.environ, "BOKE_SUMS": "numpy"}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        row["same_policy_numpy_s"] = float(done.stdout)
+        yield row
+
+
+def boke_run(T: int, d: int, policy: BOKE | None = None) -> float:
+    step = of_boke(np.empty((0, d)), np.empty(0), policy=policy or BOKE())
+    return sum(timed(step) for _ in range(T))
+
+
+def batches(scale: Scale) -> Iterator[Row]:
+    """ask(n) after 200 observations, and how far apart its points are, beside TPE with lies for pending trials."""
+    for d in (2, 10):
+        X = np.random.default_rng(0).random((200, d))
+        y = bowls(X)
+        for n in scale.batches:
+            optimizer = boke.Optimizer([(0.0, 1.0)] * d, direction="maximize", rng=0)
+            optimizer.tell_many(X, y)
+            start = time.process_time()
+            yield _batch("default", d, np.array([trial.x for trial in optimizer.ask(n)]), start)
+            if "tpe" in installed():
+                study, axes = _study(X, y, 0, constant_liar=True)
+                start = time.process_time()
+                asked = [list(study.ask(axes).params.values()) for _ in range(n)]
+                yield _batch("tpe", d, np.array(asked), start)
+
+
+def _batch(name: str, d: int, X: Array, start: float) -> Row:
+    seconds = time.process_time() - start
+    return {
+        "optimizer": name, "d": d, "n": len(X), "seconds": seconds, "ms_per_point": 1e3 * seconds / len(X),
+        "mean_gap": float(KDTree(X).query(X, 2)[0][:, 1].mean()), "duplicates": len(X) - len(np.unique(X, axis=0)),
+    }  # fmt: skip
+
+
+def long_history(scale: Scale) -> Row:
+    """tell_many, save, load, memory and forgetting at the largest size, d = 10."""
+    t, d = max(scale.sizes), 10
+    X = np.random.default_rng(0).random((t, d))
+    y = bowls(X)
+    row: Row = {"t": t, "d": d, **_life(X, y)}
+    tracemalloc.start()
+    step = of_boke(X, y)
+    for _ in range(3):
+        step()
+    row["bytes_per_observation"] = tracemalloc.get_traced_memory()[0] / t
+    tracemalloc.stop()
+    row["bytes_of_the_data"] = 8 * (2 * d + 1)  # the point as given and in the unit cube, and its value
+    for name, memory in (("window", {"window": t // 10}), ("half_life", {"half_life": t / 10})):
+        step = of_boke(X, y, **memory)
+        step()
+        row[f"{name}_median_ms"] = 1e3 * float(np.median([timed(step) for _ in range(max(5, scale.steps // 4))]))
+    return row
+
+
+def _life(X: Array, y: Array) -> Row:
+    """Seconds from the data to the first suggestion, into a file and back."""
+    optimizer = boke.Optimizer([(0.0, 1.0)] * X.shape[1], direction="maximize", rng=0)
+    row = {"tell_many_s": timed(lambda: optimizer.tell_many(X, y))}
+    row["first_ask_s"] = timed(lambda: optimizer.tell(optimizer.ask(), 0.0))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state"
+        row["save_s"] = timed(lambda: optimizer.save(path))
+        row["load_s"] = timed(lambda: boke.Optimizer.load(path))
+    return row
+
+
+def quality(scale: Scale) -> Iterator[Row]:
+    """log10 regret with and without what begins at long histories: here from the first trial on."""
+    from boke_bench.problems import make_problem
+
+    for function in (1, 8, 15):
+        for d in (2, 5):
+            finals: dict[str, list[float]] = {"fast": [], "plain": []}
+            for seed in range(scale.seeds):
+                problem = make_problem({"kind": "bbob", "function": function, "dim": d, "instance": seed + 1}, seed)
+                for name, most, limit in (("fast", 64, 0), ("plain", 10**9, 10**9)):
+                    before, history.INDEXED = history.INDEXED, limit
+                    optimizer = boke.Optimizer(
+                        [(0.0, 1.0)] * d, direction="maximize", policy=BOKELocal(max_points=most), rng=seed
+                    )
+                    best = -math.inf
+                    for _ in range(scale.quality_run):
+                        trial = optimizer.ask()
+                        optimizer.tell(trial, problem(trial.x))
+                        best = max(best, problem.true(trial.x))
+                    history.INDEXED = before
+                    finals[name].append(math.log10(max((problem.optimum or 0.0) - best, 1e-12)))
+            gain = np.array(finals["fast"]) - np.array(finals["plain"])
+            yield {
+                "function": function, "d": d, "seeds": scale.seeds, "evaluations": scale.quality_run,
+                "fast": float(np.median(finals["fast"])), "plain": float(np.median(finals["plain"])),
+                "mean_difference": float(gain.mean()), "standard_error": float(gain.std(ddof=1) / math.sqrt(len(gain))),
+            }  # fmt: skip
+
+
+def import_seconds() -> float:
+    """Seconds of ``import boke`` in a new process, less those of an empty one; the best of five."""
+
+    def run(code: str) -> float:
+        start = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        end = os.times()
+        return end.children_user + end.children_system - start.children_user - start.children_system
+
+    return min(run("import boke") for _ in range(5)) - min(run("pass") for _ in range(5))
+
+
+PARTS: dict[str, Callable[[Scale], Any]] = {
+    "bulk": lambda scale: list(bulk(scale)),
+    "sequential": lambda scale: list(sequential(scale)),
+    "sums": lambda scale: list(sums(scale)),
+    "paper": lambda scale: list(paper(scale)),
+    "batches": lambda scale: list(batches(scale)),
+    "long_history": long_history,
+    "quality": lambda scale: list(quality(scale)),
+    "import_s": lambda scale: import_seconds(),
+}
+
+
+def measure(scale: Scale, say: Callable[[str], None]) -> dict[str, Any]:
+    """All parts, one after the other."""
+    record: dict[str, Any] = {"sums_engine": engine.config()["sums"]}
+    for name, part in PARTS.items():
+        start = time.perf_counter()
+        record[name] = part(scale)
+        say(f"{name}: {time.perf_counter() - start:.0f} s")
+    record["exponent_of_median"] = exponent(record["bulk"], 10, "median_ms")
+    record["exponent_of_mean"] = exponent(record["bulk"], 10, "mean_ms")
+    return record

@@ -1,0 +1,165 @@
+"""The record of ``boke_bench.speed`` as a figure and as tables, with its goals and whether they are met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from boke_bench.labels import colour, dashed, label
+from boke_bench.tables import Table
+
+Record = dict[str, Any]
+INK, GRID = "#2a2e35", "#e3e5e8"
+
+
+def draw(record: Record) -> Figure:
+    """Median cost of ask + tell against the number of observations; the band reaches the 99th percentile."""
+    rows = record["bulk"]
+    dims = sorted({row["d"] for row in rows})
+    figure = Figure(figsize=(3.3 * len(dims) + 0.6, 3.6), layout="constrained", dpi=110)
+    for ax, d in zip(figure.subplots(1, len(dims), sharey=True, squeeze=False)[0], dims, strict=True):
+        for name in dict.fromkeys(row["optimizer"] for row in rows):
+            mine = [row for row in rows if row["optimizer"] == name and row["d"] == d]
+            t, median, top = ([row[key] for row in mine] for key in ("t", "median_ms", "p99_ms"))
+            style = {"color": colour(name), "linestyle": "dashed" if dashed(name) else "solid"}
+            ax.plot(t, median, marker="o", markersize=3, label=_name(name), **style)
+            ax.fill_between(t, median, top, color=colour(name), alpha=0.12, linewidth=0)
+        ax.set(xscale="log", yscale="log", title=f"d = {d}", xlabel="observations")
+        ax.grid(color=GRID)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("ask + tell, milliseconds")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _name(name: str) -> str:
+    return "boke" if name == "default" else label(name)
+
+
+def goals(record: Record) -> Iterator[tuple[str, str, bool]]:
+    """What was aimed at, what was measured, whether it was reached."""
+
+    def cost(name: str, t: int, d: int, what: str = "median_ms") -> float:
+        found = [r[what] for r in record["bulk"] if (r["optimizer"], r["t"], r["d"]) == (name, t, d)]
+        return float(found[0]) if found else float("nan")
+
+    for other, t, share in (("tpe", 100, 10), ("tpe", 1000, 30), ("turbo-enn", 10_000, 1), ("turbo-enn", 100_000, 20)):
+        for d in sorted({row["d"] for row in record["bulk"]}):
+            ratio = cost(other, t, d) / cost("default", t, d)
+            if ratio == ratio:
+                aim = f"{_name(other)} takes at least {share} times as long, t = {t:,}, d = {d}"
+                yield aim, f"{ratio:.1f} times", ratio >= share
+    for other, share in (("tpe", 10), ("turbo-enn", 3), ("gp-ei", 500)):
+        runs = {(r["optimizer"], r["evaluations"]): r["seconds"] for r in record["sequential"]}
+        for (name, n), seconds in runs.items():
+            if name == other:
+                ratio = seconds / runs["default", n]
+                yield (
+                    f"{_name(other)} takes at least {share} times as long, run of {n}, d = 10",
+                    f"{ratio:.1f} times",
+                    (ratio >= share),
+                )
+    for what in ("median", "mean"):
+        slope = record[f"exponent_of_{what}"]
+        if slope is not None:
+            yield f"exponent of the {what} cost in t, 1,000 to 1,000,000, at most 0.3", f"{slope:.2f}", slope <= 0.3
+    for row in record["bulk"]:
+        if row["optimizer"] == "default":
+            ratio = row["p99_ms"] / row["median_ms"]
+            yield f"p99 at most 5 medians, t = {row['t']:,}, d = {row['d']}", f"{ratio:.1f}", ratio <= 5.0
+    for row in record["sums"]:
+        yield f"a kernel evaluation at most 2 exponentials, d = {row['d']}", f"{row['ratio']:.1f}", row["ratio"] <= 2.0
+    for row in record["paper"]:
+        ratio = row["faithful_numpy_s"] / row["compiled_s"]
+        yield (
+            f"BOKE, T = {row['evaluations']}, 5 times as fast as in NumPy, d = {row['d']}",
+            f"{ratio:.1f} times",
+            ratio >= 5,
+        )
+    ours = {(r["d"], r["n"]): r for r in record["batches"] if r["optimizer"] == "default"}
+    for row in record["batches"]:
+        if row["optimizer"] == "tpe":
+            mine = ours[row["d"], row["n"]]
+            fine = mine["mean_gap"] >= row["mean_gap"] and mine["duplicates"] == 0
+            yield (
+                f"a batch of {row['n']} as spread as TPE's, no duplicates, d = {row['d']}",
+                f"mean gap {mine['mean_gap']:.3g} beside {row['mean_gap']:.3g}",
+                fine,
+            )
+    for d in sorted({key[0] for key in ours}):
+        sizes = sorted(n for found, n in ours if found == d)
+        first, last = (ours[d, n]["ms_per_point"] for n in (sizes[0], sizes[-1]))
+        yield (
+            f"cost of a batch linear in n, d = {d}",
+            f"{first:.2f} ms a point at n = {sizes[0]}, {last:.2f} at {sizes[-1]}",
+            (last <= 1.1 * first),
+        )
+    long = record["long_history"]
+    beside = long["bytes_per_observation"] - long["bytes_of_the_data"]
+    yield "at most 100 bytes an observation beside the data", f"{beside:.0f}", beside <= 100.0
+    yield "import in 0.3 s", f"{record['import_s']:.2f} s", record["import_s"] <= 0.3
+    for row in record["quality"]:
+        near = abs(row["mean_difference"]) <= 2.0 * row["standard_error"]
+        change = f"log10 regret {row['mean_difference']:+.2f} ± {row['standard_error']:.2f}"
+        yield f"regret as without the index and the sample, BBOB f{row['function']}, d = {row['d']}", change, near
+
+
+def tables(record: Record) -> list[Table]:
+    """All figures, and the goals."""
+    aims = list(goals(record))
+    found = [
+        Table(
+            "Goals",
+            ["goal", "measured", "reached"],
+            [[aim, measured, "yes" if reached else "no"] for aim, measured, reached in aims],
+            best={(i, 2) for i, (_, _, reached) in enumerate(aims) if not reached},
+        ),
+        Table(
+            "ask + tell after t observations told at once, ms",
+            ["d", "t", "optimizer", "median", "p99", "steps", "loading, s"],
+            [
+                [str(r["d"]), f"{r['t']:,}", _name(r["optimizer"]), _ms(r["median_ms"]), _ms(r["p99_ms"]),
+                 str(r["steps"]), f"{r['loading_s']:.2f}"]
+                for r in record["bulk"]
+            ],
+        ),
+        Table(
+            "Whole runs from nothing, d = 10",
+            ["optimizer", "evaluations", "seconds"],
+            [[_name(r["optimizer"]), str(r["evaluations"]), f"{r['seconds']:.2f}"] for r in record["sequential"]],
+        ),
+        Table(
+            "The paper's runtimes, seconds",
+            ["d", "evaluations", "the paper's BOKE", "BOKE in NumPy, word for word", "boke's BOKE by NumPy",
+             "boke's BOKE, compiled", "boke's default"],
+            [
+                [str(r["d"]), str(r["evaluations"]), f"{r['paper_s']:.2f}",
+                 *(f"{r[key]:.2f}" for key in ("faithful_numpy_s", "same_policy_numpy_s", "compiled_s", "default_s"))]
+                for r in record["paper"]
+            ],
+        ),
+        Table(
+            "Kernel sums, ns",
+            ["d", "kernel evaluation", "exponential by NumPy"],
+            [[str(r["d"]), f"{r['kernel_ns']:.2f}", f"{r['exp_ns']:.2f}"] for r in record["sums"]],
+        ),
+        Table(
+            "Batches after 200 observations",
+            ["d", "n", "optimizer", "ms a point", "mean gap", "duplicates"],
+            [
+                [str(r["d"]), str(r["n"]), _name(r["optimizer"]), f"{r['ms_per_point']:.2f}", f"{r['mean_gap']:.3g}",
+                 str(r["duplicates"])]
+                for r in record["batches"]
+            ],
+        ),
+    ]  # fmt: skip
+    long = record["long_history"]
+    rows = [[key, f"{value:.3g}" if isinstance(value, float) else f"{value:,}"] for key, value in long.items()]
+    return [*found, Table("A long history", ["what", "measured"], rows)]
+
+
+def _ms(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
