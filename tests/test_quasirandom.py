@@ -29,3 +29,9 @@ def test_an_interrupt_is_put_off_not_lost():
     finally:
         signal.signal(signal.SIGINT, old)
     assert reached
+
+
+def test_importing_boke_leaves_the_heavy_parts_of_scipy_alone():
+    code = "import sys, boke; print([m for m in ('scipy.stats', 'scipy.optimize') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from boke.engine import Observations
 from boke.fill import fill_distance
@@ -162,6 +161,8 @@ def _cross_validate(
     The score has several minima. That of a compact kernel also jumps wherever a point enters a neighbourhood, which
     asks for a finer grid.
     """
+    from scipy.optimize import minimize_scalar
+
     sigma = _spread(X, categorical, rule.per_dimension)
     rows = min(len(X), rule.max_points)
     y = y / max(float(np.abs(y).max(initial=0.0)), 1e-300)  # the same minimizer, no overflow in the square

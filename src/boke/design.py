@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.stats import qmc
 
 from boke.acquisition import Sparsity
 from boke.argmax import argmax
@@ -31,6 +29,8 @@ def uniform(n: int, d: int, *, rng: Seed = None) -> Array:
 
 def latin_hypercube(n: int, d: int, *, rng: Seed = None) -> Array:
     """A Latin hypercube (n, d): every column has one point in each of n equal intervals."""
+    from scipy.stats import qmc
+
     _check(n, d)
     return np.asarray(qmc.LatinHypercube(d, rng=np.random.default_rng(rng)).random(n))
 
@@ -79,6 +79,8 @@ def p_greedy(
     the point farthest from the design is taken. Where the design has become so dense that a new basis function would
     have no length left, it gets a floor instead.
     """
+    from scipy.linalg import solve_triangular
+
     _check(n, d)
     generator, profile = np.random.default_rng(rng), get_kernel(kernel)
     none = np.zeros(d, bool)

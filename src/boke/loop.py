@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.optimize import OptimizeResult
 
 from boke.history import State, Trial, as_value
 from boke.optimizer import Optimizer, Rng
@@ -22,10 +21,13 @@ from boke.progress import Progress
 from boke.space import Space
 from boke.workers import evaluated
 
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult  # most of what an import would take
+
 MAP_BATCH = 8  # points handed at once to a map-like, whose number of workers nobody can ask for
 
 Fun = Callable[[Any], Any]
-Callback = Callable[[OptimizeResult], Any]
+Callback = Callable[["OptimizeResult"], Any]
 Outcome = tuple[Trial, Any]  # a value, or the exception that was raised instead
 
 
@@ -297,6 +299,8 @@ def _best_value(optimizer: Optimizer) -> float | None:
 
 def _summary(optimizer: Optimizer, trial: Trial) -> OptimizeResult:
     """What a callback gets: the best so far and the trial that has just finished."""
+    from scipy.optimize import OptimizeResult
+
     history = optimizer.history
     found = not np.isnan(history.values).all()
     best = optimizer.best if found else None
@@ -311,6 +315,8 @@ def _summary(optimizer: Optimizer, trial: Trial) -> OptimizeResult:
 
 
 def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
+    from scipy.optimize import OptimizeResult
+
     history = optimizer.history
     told = np.flatnonzero(history.told_at >= 0)
     values = history.values[told]

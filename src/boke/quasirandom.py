@@ -12,7 +12,6 @@ from types import FrameType
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
 from boke.space import Array
 
@@ -25,6 +24,8 @@ def sobol(n: int, d: int, rng: Generator) -> Array:
 
 @lru_cache(maxsize=32)
 def _sobol(n: int, d: int) -> NDArray[np.uint32]:
+    from scipy.stats import qmc  # half a second of imports, not before somebody asks for a point
+
     with _no_interrupts():
         points = qmc.Sobol(d, scramble=True, rng=0, bits=32).random_base2(max(n - 1, 1).bit_length())[:n]
     return np.asarray(points * 2.0**32).astype(np.uint32)
