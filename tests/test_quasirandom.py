@@ -1,6 +1,8 @@
 """Sobol points: a net, freshly shifted, and Ctrl-C is put off rather than lost while they are made."""
 
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
