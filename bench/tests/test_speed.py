@@ -15,9 +15,8 @@ TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 12, (4, 12), 2, 12)
 
 @pytest.fixture(scope="module")
 def record():
-    said = []
-    found = {"command": "test", **speed.measure(TINY, said.append)}
-    assert [line.split(":")[0] for line in said] == list(speed.PARTS)
+    found = {"command": "test"}
+    assert [name for name, _ in speed.measure(TINY, speed.PARTS, found)] == list(speed.PARTS)
     return found
 
 
@@ -66,6 +65,18 @@ def test_the_exponent_is_that_of_a_power():
     rows = [{"optimizer": "default", "d": 10, "t": t, "median_ms": t**0.25} for t in (100, 1000, 10_000, 10**6)]
     assert speed.exponent(rows, 10, "median_ms") == pytest.approx(0.25)
     assert speed.exponent(rows[:2], 10, "median_ms") is None
+
+
+def test_parts_are_added_to_the_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(speed, "QUICK", TINY)
+    path = tmp_path / "speed.json"
+    assert main(["speed", "--quick", "--parts", "sums", "--output", str(path)]) == 1
+    assert "not yet measured: bulk, sequential, paper" in capsys.readouterr().err
+    assert main(["speed", "--quick", "--parts", "batches", "--output", str(path)]) == 1
+    assert {"sums", "batches", "command", "machine"} <= set(json.loads(path.read_text()))
+    assert main(["speed", "--parts", "nonsense", "--output", str(path)]) == 2
+    assert "nonsense" in capsys.readouterr().err
+    assert set(speed_report.PARTS) == set(speed.PARTS)
 
 
 def test_a_missing_record_is_an_error_of_one_line(capsys):

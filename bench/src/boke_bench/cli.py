@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = command("speed", commands.speed)
     sub.add_argument("--quick", action="store_true", help="little of everything, to see that it works")
+    sub.add_argument("--parts", type=lambda text: text.split(","), metavar="A,B", help="only these; the others stay")
     sub.add_argument("--read", metavar="FILE", help="measure nothing: figure and tables of this record")
     sub.add_argument("--output", default="speed.json", metavar="FILE", help="the record")
     sub.add_argument("--figure", metavar="FILE", help="cost against the number of observations, as PNG")

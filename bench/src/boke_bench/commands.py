@@ -9,7 +9,6 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -155,12 +154,14 @@ def speed(options: Namespace) -> int:
     from boke_bench import speed_report
     from boke_bench.tables import FORMATS
 
+    path = Path(options.read or options.output)
+    record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() or options.read else {}
     if options.read is None:
-        record = _measure(options.quick)
-        _folder(options.output).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        print(options.output)
-    else:
-        record = json.loads(Path(options.read).read_text(encoding="utf-8"))
+        _measure(options, record)
+        print(path)
+    if missing := [name for name in speed_report.PARTS if name not in record]:
+        print(f"boke-bench: not yet measured: {', '.join(missing)}", file=sys.stderr)
+        return 1
     if options.figure is not None:
         speed_report.draw(record).savefig(_folder(options.figure))
         print(options.figure)
@@ -172,17 +173,20 @@ def speed(options: Namespace) -> int:
     return 0
 
 
-def _measure(quick: bool) -> dict[str, Any]:
-    """One core for everybody: libraries read the number of threads when they are loaded."""
+def _measure(options: Namespace, record: dict[str, Any]) -> None:
+    """Every part is written when it is done. One core: libraries read the number of threads when they are loaded."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     from boke_bench import speed as measuring
     from boke_bench.environment import environment
 
-    here = environment()
-    say = partial(print, file=sys.stderr, flush=True)
-    record = measuring.measure(measuring.QUICK if quick else measuring.Scale(), say)
-    return {"command": "boke-bench speed" + " --quick" * quick, **here, **record}
+    parts = options.parts or list(measuring.PARTS)
+    if unknown := set(parts) - set(measuring.PARTS):
+        raise ExperimentError(f"--parts must be of {', '.join(measuring.PARTS)}. Got {', '.join(sorted(unknown))}.")
+    record |= {"command": "boke-bench speed" + " --quick" * options.quick, **environment()}
+    for name, seconds in measuring.measure(measuring.QUICK if options.quick else measuring.Scale(), parts, record):
+        print(f"{name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+        _folder(options.output).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _folder(name: str) -> Path:

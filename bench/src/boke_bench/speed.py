@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,8 +46,8 @@ class Scale:
 
     dims: tuple[int, ...] = (2, 10, 50)
     sizes: tuple[int, ...] = (100, 300, 1000, 10_000, 100_000, 1_000_000)
-    steps: int = 400
-    seconds: float = 6.0  # for one optimizer at one size; at least three steps are made
+    steps: int = 200
+    seconds: float = 2.5  # for one optimizer at one size; at least three steps are made
     run: int = 1000
     gp_run: int = 100
     paper_run: int = 500
@@ -371,13 +371,13 @@ PARTS: dict[str, Callable[[Scale], Any]] = {
 }
 
 
-def measure(scale: Scale, say: Callable[[str], None]) -> dict[str, Any]:
-    """All parts, one after the other."""
-    record: dict[str, Any] = {"sums_engine": engine.config()["sums"]}
-    for name, part in PARTS.items():
+def measure(scale: Scale, parts: Iterable[str], record: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Put some parts, one after the other, into the record; yields the name and the seconds of each."""
+    record["sums_engine"] = engine.config()["sums"]
+    for name in parts:
         start = time.perf_counter()
-        record[name] = part(scale)
-        say(f"{name}: {time.perf_counter() - start:.0f} s")
-    record["exponent_of_median"] = exponent(record["bulk"], 10, "median_ms")
-    record["exponent_of_mean"] = exponent(record["bulk"], 10, "mean_ms")
-    return record
+        record[name] = PARTS[name](scale)
+        if name == "bulk":
+            record["exponent_of_median"] = exponent(record["bulk"], 10, "median_ms")
+            record["exponent_of_mean"] = exponent(record["bulk"], 10, "mean_ms")
+        yield name, time.perf_counter() - start

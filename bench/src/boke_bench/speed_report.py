@@ -11,7 +11,8 @@ from boke_bench.labels import colour, dashed, label
 from boke_bench.tables import Table
 
 Record = dict[str, Any]
-INK, GRID = "#2a2e35", "#e3e5e8"
+GRID = "#e3e5e8"
+PARTS = ("bulk", "sequential", "sums", "paper", "batches", "long_history", "quality", "import_s")
 
 
 def draw(record: Record) -> Figure:
