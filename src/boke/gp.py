@@ -142,8 +142,7 @@ class LocalGP:
 
     def _likelihood(self, at: tuple[int, ...]) -> float:
         length, a, noise = (axis[i] for axis, i in zip(self._grid, at, strict=True))
-        K = matern(np.sqrt(self._squared) * math.sqrt(5.0) / length) + a * np.square(1.0 + self._gram)
-        self._own = noise * (1.0 + a) + 1e-10 * np.diag(K)
+        K, self._own = _covariance(self._squared, self._gram, length, a, noise)
         L = cholesky(K + np.diag(self._own))
         if L is None:
             return self._known.setdefault(at, -math.inf)
@@ -203,6 +202,26 @@ class LocalGP:
                 break
             fresh = not f > before + ENOUGH
         return x, float(f)
+
+
+def precision(Z: Array, length: float, trend: float, noise: float) -> tuple[Array, Array]:
+    """A = (K + N)⁻¹ (n, n) and the diagonal of N (n,), the noise, both in units of the signal's variance.
+
+    All about the observations follows from it: of values y the means are y - N A y, and the mean at an observation
+    without its own value is y_i - (A y)_i / A_ii, with the variance 1 / A_ii - N_i.
+    """
+    K, own = _covariance(
+        np.square(Z[:, None] - Z[None]).sum(axis=2), np.einsum("id,jd->ij", Z, Z), length, trend, noise
+    )
+    L = cholesky(K + np.diag(own))
+    assert L is not None  # the fit has factorised it
+    inverse = solve_lower(L, np.eye(len(Z)))
+    return np.einsum("ki,kj->ij", inverse, inverse), own
+
+
+def _covariance(squared: Array, gram: Array, length: float, a: float, noise: float) -> tuple[Array, Array]:
+    K = matern(np.sqrt(squared) * math.sqrt(5.0) / length) + a * np.square(1.0 + gram)
+    return K, noise * (1.0 + a) + 1e-10 * np.diag(K)
 
 
 def _bfgs(H: Array, s: Array, r: Array) -> Array:

@@ -40,6 +40,9 @@ class LocalModel:
         center: The incumbent (d,), observed best or, under noise, smoothed best.
         best: The value to improve on, as the model sees it: that of the center, and a margin under noise.
         noisy: Whether the model found noise.
+        X: The observations (n, d) that it is of.
+        y: Their values (n,).
+        version: Which version of the values it has chosen.
     """
 
     model: Any
@@ -48,6 +51,9 @@ class LocalModel:
     center: Array
     best: float
     noisy: bool
+    X: Array
+    y: Array
+    version: int
 
     def z(self, features: Array) -> Array:
         return np.asarray((features - self.origin) / self.scale)
@@ -135,7 +141,7 @@ def fit(data: Data, space: Space) -> LocalModel:
         S = (features(silent, space) - origin) / scale
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian, start=model.at)
-    return LocalModel(model, origin, scale, X[chosen], float(smooth[chosen]) + MARGIN * noisy, noisy)
+    return LocalModel(model, origin, scale, X[chosen], float(smooth[chosen]) + MARGIN * noisy, noisy, X, y, version)
 
 
 def resolved(data: Data, space: Space, center: Array) -> float:
@@ -162,12 +168,33 @@ def warped(y: Array) -> tuple[Array, Array]:
     Above the median values are kept; below it they become logarithmic, which tames the slopes of steep functions.
     Each version is standardized, and its Jacobian makes the likelihoods comparable.
     """
-    y = y / max(float(np.abs(y).max()), 1e-300) if np.abs(y).max() > 1e150 else y
-    return plain_warped(y) if NATIVE is None else NATIVE.warped(np.ascontiguousarray(y), LENGTHS)
+    if NATIVE is None:
+        return plain_warped(y)
+    return NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
 
 
 def plain_warped(y: Array) -> tuple[Array, Array]:
     """The same, and its definition."""
+    bent, slope, _ = _bent(y)
+    middles, sd = _moments(bent)
+    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0])
+
+
+def unwarped(values: Array, y: Array, version: int) -> Array:
+    """What the model says about a version of y, in units of y: the inverse of ``warped``."""
+    bent, _, (factor, middle, unit) = _bent(y)
+    middles, sd = _moments(bent)
+    r = values * sd[version, 0] + middles[version, 0]
+    length = float(WARPS[version, 0])
+    if math.isfinite(length):
+        r = np.where(r < 0.0, -length * np.expm1(np.minimum(-r / length, 700.0)), r)
+    return np.asarray((middle + unit * r) * factor)
+
+
+def _bent(y: Array) -> tuple[Array, Array, tuple[float, float, float]]:
+    """The versions before they are standardized, the logarithms of their slopes, and factor, middle and unit of y."""
+    factor = _factor(y)
+    y = y / factor
     ordered = np.sort(y)
     middle, high, top = (float(ordered[i]) for i in (len(y) // 2, min(int(0.9 * len(y)), len(y) - 1), -1))
     unit = max(high - middle, 1e-6 * (top - middle))
@@ -176,11 +203,20 @@ def plain_warped(y: Array) -> tuple[Array, Array]:
     below = np.maximum(-r, 0.0) / WARPS
     with np.errstate(over="ignore", invalid="ignore"):  # the last version is not bent: its length is infinite
         bent = np.where(below > 0.0, -WARPS * np.log1p(below), r)
-    slope = -np.log1p(below).sum(axis=1)
+    return bent, -np.log1p(below).sum(axis=1), (factor, middle, unit)
+
+
+def _moments(bent: Array) -> tuple[Array, Array]:
     middles = bent.mean(axis=1, keepdims=True)
     sd = np.sqrt(np.square(bent - middles).mean(axis=1, keepdims=True))
     sd[sd == 0.0] = 1.0
-    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0])
+    return middles, sd
+
+
+def _factor(y: Array) -> float:
+    """What makes values that could overflow small."""
+    largest = float(np.abs(y).max())
+    return largest if largest > 1e150 else 1.0
 
 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:

@@ -19,7 +19,8 @@ from boke import state as statefile
 from boke.history import History, Memory, State, Trial, as_value
 from boke.journal import Journal, pack, uninterrupted
 from boke.policies import BOKELocal, Key, Policy, by_share
-from boke.recommend import EmpiricalBestArm
+from boke.posterior import PosteriorMean
+from boke.recommend import EmpiricalBestArm, Rule
 from boke.space import Array, Space
 
 Rng = int | np.random.Generator | np.random.SeedSequence | None
@@ -32,9 +33,11 @@ class Recommendation:
     Attributes:
         params: The point as the user sees it.
         x: The point in the unit cube (d,).
-        value: The estimated value, in the user's orientation.
-        support: How many observations stand behind the estimate (the density at x).
+        value: The estimated mean, in the user's orientation.
+        support: How many observations stand behind the estimate.
         trials: (trial number, share in the estimate), largest first.
+        interval: (low, high), which contains the true mean in 9 of 10 cases; None where too little is known, or where
+            the rule gives none.
     """
 
     params: dict[str, Any]
@@ -42,6 +45,7 @@ class Recommendation:
     value: float
     support: float
     trials: list[tuple[int, float]]
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -197,18 +201,26 @@ class Optimizer:
             raise ValueError(f"There is no best trial yet: none of the {len(values)} trials has a value.")
         return self.history[int(np.nanargmax(np.where(finite, values, np.nan) if finite.any() else values))]
 
-    def recommend(self, rule: EmpiricalBestArm | None = None) -> Recommendation:
-        """The best estimated point: where the smoothed mean is best, not where the luckiest value was."""
+    def recommend(self, rule: Rule | None = None) -> Recommendation:
+        """The best estimated point: where the estimated mean is best, not where the luckiest value was.
+
+        Args:
+            rule: None is PosteriorMean(), and EmpiricalBestArm() for a finite set of arms, which may be pulled again.
+        """
         with self._lock:
             data = self.history.data(self._sign)
-            estimate = (rule or EmpiricalBestArm()).recommend(data, self.space)
+            if rule is None:
+                rule = PosteriorMean() if self.space.arms is None else EmpiricalBestArm()
+            estimate = rule.recommend(data, self.space)
             native = self.space.decode(estimate.x[None])
+            ends = None if estimate.interval is None else sorted(self._sign * end for end in estimate.interval)
             return Recommendation(
                 self.space.to_params(native[0]),
                 self.space.encode(native)[0],
                 self._sign * estimate.value,
                 estimate.support,
                 by_share(data.numbers, estimate.shares),
+                None if ends is None else (ends[0], ends[1]),
             )
 
     def explain(self, trial: Trial | int) -> Explanation:

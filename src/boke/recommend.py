@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,19 +38,34 @@ class Estimate:
 
     Attributes:
         x: The point (d,).
-        value: The kernel-weighted mean of the observed values, larger is better.
-        support: W at x: how many observations speak for the estimate.
+        value: The estimated mean, larger is better.
+        support: How many observations speak for the estimate.
         shares: Share of every observation (t,) in the estimate.
-        separation: h.
-        bandwidth: ℓ̂.
+        interval: Where the true mean is, with the rule's confidence; None where that cannot be said.
     """
 
     x: Array
     value: float
     support: float
     shares: Array
-    separation: float
-    bandwidth: float
+    interval: tuple[float, float] | None = None
+
+
+class Rule(Protocol):
+    def recommend(self, data: Data, space: Space) -> Estimate: ...
+
+
+@dataclass(frozen=True)
+class SmoothedEstimate(Estimate):
+    """The kernel-weighted mean of the observed values; its support is W at x.
+
+    Attributes:
+        separation: h.
+        bandwidth: ℓ̂.
+    """
+
+    separation: float = math.nan
+    bandwidth: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,7 @@ class EmpiricalBestArm:
                 f"Got {self.separation!r}."
             )
 
-    def recommend(self, data: Data, space: Space) -> Estimate:
+    def recommend(self, data: Data, space: Space) -> SmoothedEstimate:
         if len(data.y) == 0:
             raise ValueError("There is nothing to recommend yet: no trial has a value.")
         scores = scaled(data.y, self.y_scale)
@@ -97,7 +113,8 @@ class EmpiricalBestArm:
         shares = np.zeros(len(data.y))
         shares[rows] = model.shares(x)
         value = _weighted_mean(shares, data.y)
-        return Estimate(x, value, float(model.density(x[None])[0]), shares, h, float(model.bandwidth[0]))
+        support, ell = float(model.density(x[None])[0]), float(model.bandwidth[0])
+        return SmoothedEstimate(x, value, support, shares, separation=h, bandwidth=ell)
 
     def _fit(self, data: Data, scores: Array, space: Space, h: float) -> tuple[KernelModel, Rows]:
         keys = row_keys(data.X)

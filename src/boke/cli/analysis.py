@@ -1,4 +1,4 @@
-"""What the kernel model says about a study: the recommended point, intervals, and which parameters matter."""
+"""What boke says about a study: the recommended point, why trials were suggested, and which parameters matter."""
 
 from __future__ import annotations
 
@@ -15,28 +15,19 @@ from boke.bandwidth import LeastSquaresCV
 from boke.cli.config import Distributions
 from boke.cli.errors import Problem
 from boke.cli.store import seed_of, space_of
-from boke.history import State
+from boke.history import Data, State
 from boke.integrations._columns import Columns
 from boke.integrations.optuna import BOKESampler
 from boke.model import KernelModel
 from boke.optimizer import Explanation, Optimizer, Recommendation
+from boke.posterior import PosteriorMean
 from boke.quasirandom import sobol
-from boke.recommend import EmpiricalBestArm
+from boke.recommend import Estimate
 from boke.scores import scaled
-from boke.space import Array, Categorical, Space
+from boke.space import Categorical, Space
 
 SAMPLES = 512  # pairs of points over which importances are averaged
 STATES = {TrialState.COMPLETE: State.COMPLETE, TrialState.FAIL: State.FAILED, TrialState.RUNNING: State.PENDING}
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The kernel mean at a point with a 95 % interval, and how many trials, counted by nearness, are behind it."""
-
-    value: float
-    low: float | None
-    high: float | None
-    support: float
 
 
 def optimizer_of(study: Study) -> Optimizer:
@@ -98,35 +89,22 @@ def _arrivals(trials: list[FrozenTrial]) -> NDArray[np.int64]:
     return told
 
 
-def estimate(optimizer: Optimizer, x: Array) -> Estimate:
-    """The kernel mean at x (d,), with the bandwidth of the recommendation, so that the two can be compared."""
-    data = optimizer.history.data(1.0)
-    if len(data.y) == 0:
-        return Estimate(math.nan, None, None, 0.0)
-    width = EmpiricalBestArm().recommend(data, optimizer.space).bandwidth
-    model = KernelModel(data.X, data.y, bandwidth=width, categorical=optimizer.space.categorical)
-    return _weighted(model.shares(x), data.y, float(model.density(x[None])[0]))
+@dataclass(frozen=True)
+class At:
+    """The rule that always recommends the same trial: for the value to expect of it."""
+
+    number: int
+
+    def recommend(self, data: Data, space: Space) -> Estimate:
+        return PosteriorMean().at(data, space, int(np.flatnonzero(data.numbers == self.number)[0]))
 
 
-def recommended(optimizer: Optimizer) -> tuple[Recommendation, Estimate]:
-    """The recommendation, and its estimate from the very trials that made it."""
+def recommended(optimizer: Optimizer) -> Recommendation:
+    """The best estimated point."""
     try:
-        found = optimizer.recommend()
+        return optimizer.recommend()
     except ValueError as error:
         raise Problem(str(error)) from None
-    numbers, shares = zip(*found.trials, strict=True)
-    return found, _weighted(np.array(shares), optimizer.history.values[list(numbers)], found.support)
-
-
-def _weighted(shares: Array, values: Array, support: float) -> Estimate:
-    """A weighted mean and ±1.96 of its standard errors, where there are two values at least."""
-    mean = float((shares * values).sum() / shares.sum())
-    spread = math.sqrt(float((shares * np.square(values - mean)).sum() / shares.sum()))
-    effective = float(shares.sum()) ** 2 / float(np.square(shares).sum())
-    if not math.isfinite(mean) or effective < 2.0:
-        return Estimate(mean, None, None, support)
-    error = 1.96 * spread / math.sqrt(effective - 1.0)
-    return Estimate(mean, mean - error, mean + error, support)
 
 
 def explanations(study: Study, most: int) -> list[tuple[int, Explanation]]:

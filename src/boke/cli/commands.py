@@ -20,7 +20,7 @@ from boke.cli.errors import Problem
 from boke.cli.reading import reading_from_option
 from boke.cli.runner import fail, point, summary
 from boke.cli.running import run_study
-from boke.cli.text import best_line, number, params
+from boke.cli.text import best_line, interval, number, params
 
 F = TypeVar("F", bound=Callable[..., Any])
 SOURCE = "study.toml"
@@ -225,11 +225,10 @@ def best(source: str, study: str | None, as_json: bool) -> None:
 @study_options
 def recommend(source: str, study: str | None, as_json: bool) -> None:
     """The best estimated point: what to use when values are noisy."""
-    found, there = analysis.recommended(analysis.optimizer_of(store.find(source, study)))
-    answer = {"params": found.params, "value": found.value, "low": there.low, "high": there.high}
-    answer["support"] = found.support
-    interval = "" if there.low is None else f" (95 %: {number(there.low)} to {number(there.high or 0.0)})"
-    text = f"recommended: {params(found.params)}\nexpected value {number(found.value)}{interval}"
+    found = analysis.recommended(analysis.optimizer_of(store.find(source, study)))
+    low, high = found.interval or (None, None)
+    answer = {"params": found.params, "value": found.value, "low": low, "high": high, "support": found.support}
+    text = f"recommended: {params(found.params)}\nexpected value {number(found.value)} ({interval(found.interval)})"
     show(f"{text}, {found.support:.1f} trials behind it", answer, as_json)
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from boke.cli.analysis import Estimate, estimate, explanations, importance, optimizer_of, recommended
+from boke.cli.analysis import At, explanations, importance, optimizer_of, recommended
 from boke.cli.errors import Problem
 from boke.cli.store import seed_of
-from boke.cli.text import number, params, shown
-from boke.optimizer import Optimizer
+from boke.cli.text import interval, number, params, shown
+from boke.optimizer import Optimizer, Recommendation
 
 SLICES = 6  # parameters that get a picture, the most important ones
 LISTED = 12  # rows of the tables of best trials, failures and explanations
@@ -108,24 +108,21 @@ def _several(study: Study, trials: list[FrozenTrial]) -> str:
 
 
 def _cards(study: Study, optimizer: Optimizer, trials: list[FrozenTrial]) -> str:
-    best, (advice, there) = optimizer.best, recommended(optimizer)
+    best, advice = optimizer.best, recommended(optimizer)
     failed = sum(trial.state is TrialState.FAIL for trial in trials)
     assert best.value is not None
     note = f"{failed} failed" if failed else "none failed"
     cards = [
         _card("trials", str(len(trials)), note),
         _card(f"best observed, in trial {best.number}", number(best.value), params(best.params)),
-        _card("expected there", *_interval(estimate(optimizer, best.x))),
-        _card("expected at the recommended point", *_interval(there), params(advice.params)),
+        _card("expected there", *_expected(optimizer.recommend(At(best.number)))),
+        _card("expected at the recommended point", *_expected(advice), params(advice.params)),
     ]
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def _interval(found: Estimate) -> tuple[str, str]:
-    support = f"{found.support:.1f} trials behind it"
-    if found.low is None or found.high is None:
-        return number(found.value), f"too few neighbours for an interval; {support}"
-    return number(found.value), f"95 %: {number(found.low)} to {number(found.high)}; {support}"
+def _expected(found: Recommendation) -> tuple[str, str]:
+    return number(found.value), f"{interval(found.interval)}; {found.support:.1f} trials behind it"
 
 
 def _explanations(study: Study) -> str:

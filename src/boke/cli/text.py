@@ -17,6 +17,10 @@ def params(point: dict[str, Any]) -> str:
     return ", ".join(f"{name} = {shown(value)}" for name, value in point.items())
 
 
+def interval(ends: tuple[float, float] | None) -> str:
+    return "too few trials for an interval" if ends is None else f"90 %: {number(ends[0])} to {number(ends[1])}"
+
+
 def best_line(answer: dict[str, Any]) -> str:
     """A trial as ``runner.point`` gives it."""
     value = answer["value"]

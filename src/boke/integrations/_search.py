@@ -55,6 +55,7 @@ class BOKESearchCV(BaseSearchCV):
     Attributes:
         recommended_params_: The best estimated parameters: where the smoothed score is best, not the luckiest.
         recommended_score_: The score that is estimated there.
+        recommended_interval_: Where the true score is, in 9 of 10 cases; None after too few candidates.
         recommended_support_: How many candidates, counted by nearness, stand behind the estimate.
     """
 
@@ -138,6 +139,7 @@ class BOKESearchCV(BaseSearchCV):
         recommended = search.recommend()
         self.recommended_params_ = recommended.params
         self.recommended_score_ = recommended.value
+        self.recommended_interval_ = recommended.interval
         self.recommended_support_ = recommended.support
 
     def _spaces(self) -> list[Space]:
