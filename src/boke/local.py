@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -77,11 +77,7 @@ def suggest(
     low, high, crowded = _room(data.silent, fitted.center, side, cells, ~space.categorical)
     if crowded:
         return _apart(fitted, data, low, high, space, rng)
-    X = candidates(fitted.center, low, high, space, rng)
-    values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
-    top = np.argsort(-values, kind="stable")[:TOPS]
-    tops, better = _climb(fitted, X[top], low, high, space)
-    X, values = np.concatenate([tops, X[top]]), np.concatenate([better, values[top]])
+    X, values = _improvements(fitted, low, high, space, rng)
     fresh = ~data.taken(X)
     if not fresh.any():
         return None
@@ -114,6 +110,31 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     if len(X) == 0:
         return None
     return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
+
+
+def expected_gain(data: Data, space: Space) -> float:
+    """What the next local step may bring: the largest expected improvement, in units of y, in a box around the center.
+
+    The box reaches the RESOLVED-th nearest observation: it is small where the search has settled, and does not depend
+    on the policy.
+    """
+    fitted = fit(data, space)
+    fitted = replace(fitted, best=fitted.best - MARGIN * fitted.noisy)
+    cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
+    low, high = box(fitted.center, resolved(data, space, fitted.center), cells)
+    _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
+    ends = np.array([fitted.best, fitted.best + 1.0])
+    unit = np.diff(unwarped(ends, fitted.y, fitted.version))  # a line from here on
+    return math.exp(float(values.max())) * float(unit[0])
+
+
+def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Generator) -> tuple[Array, Array]:
+    """Where the best candidates of the box climb to, these candidates, and log EI at all of these."""
+    X = candidates(fitted.center, low, high, space, rng)
+    values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
+    top = np.argsort(-values, kind="stable")[:TOPS]
+    tops, better = _climb(fitted, X[top], low, high, space)
+    return np.concatenate([tops, X[top]]), np.concatenate([better, values[top]])
 
 
 def fit(data: Data, space: Space) -> LocalModel:

@@ -7,7 +7,7 @@ import math
 import os
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +45,7 @@ def minimize(
     raise_on_error: bool = False,
     timeout: float | None = None,
     log: str | os.PathLike[str] | None = None,
+    stop: Mapping[str, float] | None = None,
 ) -> OptimizeResult:
     """Minimize a function of a few variables with as few evaluations as possible.
 
@@ -65,14 +66,30 @@ def minimize(
             runs in processes, with one worker too.
         log: File in which every step is kept (see ``Optimizer.open``). Where there is one, the run goes on from it:
             ``n_trials`` counts all evaluations, and those that were under way when the last run was killed come first.
+        stop: Thresholds of ``Optimizer.stop``, such as {"target": 0.01, "gain": 1e-6}, that end the run early; with {}
+            only a finite space that was tried whole does.
 
     Returns:
         OptimizeResult with x and fun (best observed), nfev, nit, success, status, message, x_iters, func_vals,
-        recommendation (best estimated: params, value, support) and optimizer. status is 0 when the budget was used
-        up, 1 when the callback stopped the run, 2 when it was interrupted and 3 when no evaluation succeeded.
+        recommendation (best estimated: params, value, interval, support), stop and optimizer. status is 0 when the
+        budget was used up, 1 when the callback stopped the run, 2 when it was interrupted, 3 when no evaluation
+        succeeded and 4 when a reason of ``stop`` ended it. stop says why as a dict: {reason: what was reached}.
     """
     return _optimize(
-        "minimize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error, timeout, log
+        "minimize",
+        fun,
+        bounds,
+        n_trials,
+        x0,
+        policy,
+        rng,
+        callback,
+        workers,
+        progress,
+        raise_on_error,
+        timeout,
+        log,
+        stop,
     )
 
 
@@ -90,10 +107,24 @@ def maximize(
     raise_on_error: bool = False,
     timeout: float | None = None,
     log: str | os.PathLike[str] | None = None,
+    stop: Mapping[str, float] | None = None,
 ) -> OptimizeResult:
     """Maximize a function; the arguments and the result are those of ``minimize``, and larger is better."""
     return _optimize(
-        "maximize", fun, bounds, n_trials, x0, policy, rng, callback, workers, progress, raise_on_error, timeout, log
+        "maximize",
+        fun,
+        bounds,
+        n_trials,
+        x0,
+        policy,
+        rng,
+        callback,
+        workers,
+        progress,
+        raise_on_error,
+        timeout,
+        log,
+        stop,
     )
 
 
@@ -111,6 +142,7 @@ def _optimize(
     raise_on_error: bool,
     timeout: float | None,
     log: str | os.PathLike[str] | None,
+    stop: Mapping[str, float] | None,
 ) -> OptimizeResult:
     if not callable(fun):
         raise TypeError(f"The 'fun' parameter must be callable. Got {fun!r}.")
@@ -120,13 +152,14 @@ def _optimize(
         raise TypeError(f"The 'callback' parameter must be callable. Got {callback!r}.")
     evaluate = _evaluator(workers, fun, timeout)
     first = _start_points(x0, Space.of(bounds))
+    _check_stop(stop, Space.of(bounds))
     if log is None:
         optimizer = Optimizer(bounds, direction=direction, policy=policy, rng=rng)
     else:
         optimizer = Optimizer.open(log, bounds, direction=direction, policy=policy, rng=rng)
     with optimizer:
-        status = _run(evaluate, fun, optimizer, n_trials, first, callback, progress, raise_on_error)
-    return _result(optimizer, status)
+        status = _run(evaluate, fun, optimizer, n_trials, first, callback, progress, raise_on_error, stop)
+    return _result(optimizer, status, stop)
 
 
 def _run(
@@ -138,6 +171,7 @@ def _run(
     callback: Callback | None,
     progress: bool,
     raise_on_error: bool,
+    stop: Mapping[str, float] | None,
 ) -> int:
     """The loop itself; returns the status."""
     history = optimizer.history
@@ -166,6 +200,9 @@ def _run(
                 bar.update(_best_value(optimizer))
                 if callback is not None and _wants_to_stop(callback, _summary(optimizer, trial)):
                     status = 1
+                    break
+                if stop is not None and optimizer.stop(**stop):
+                    status = 4
                     break
         except KeyboardInterrupt:
             status = 2
@@ -293,6 +330,15 @@ def _start_points(x0: Any, space: Space) -> list[Any]:
     return points
 
 
+def _check_stop(stop: Mapping[str, float] | None, space: Space) -> None:
+    if stop is None:
+        return
+    known = ("target", "gain")
+    if not isinstance(stop, Mapping) or not set(stop) <= set(known):
+        raise ValueError(f"The 'stop' parameter must be a dict with keys of {list(known)}. Got {stop!r}.")
+    Optimizer(space, rng=0).stop(**stop)
+
+
 def _best_value(optimizer: Optimizer) -> float | None:
     return None if np.isnan(optimizer.history.values).all() else optimizer.best.value
 
@@ -314,7 +360,7 @@ def _summary(optimizer: Optimizer, trial: Trial) -> OptimizeResult:
     )
 
 
-def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
+def _result(optimizer: Optimizer, status: int, stop: Mapping[str, float] | None) -> OptimizeResult:
     from scipy.optimize import OptimizeResult
 
     history = optimizer.history
@@ -322,6 +368,9 @@ def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
     values = history.values[told]
     failed = int(np.isnan(values).sum())
     found = failed < len(values)
+    why: dict[str, float] = optimizer.stop(**(stop or {}))
+    if status != 4:
+        why = {("budget", "callback", "interrupt", "budget")[status]: len(told), **why}
     if not found and status == 0:
         status = 3
     message = [
@@ -329,6 +378,7 @@ def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
         "The callback stopped the run.",
         "The run was interrupted; this is what was known by then.",
         "No evaluation succeeded.",
+        f"There is a reason to stop: {', '.join(why)}.",
     ][status]
     if failed:
         last = int(told[np.flatnonzero(np.isnan(values))[-1]])
@@ -348,5 +398,6 @@ def _result(optimizer: Optimizer, status: int) -> OptimizeResult:
         x_iters=points if listed else np.array(points).reshape(-1, space.dim),
         func_vals=values,
         recommendation=optimizer.recommend() if found else None,
+        stop=why,
         optimizer=optimizer,
     )

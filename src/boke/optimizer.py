@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boke import state as statefile
+from boke import stopping
 from boke.history import History, Memory, State, Trial, as_value
 from boke.journal import Journal, pack, uninterrupted
 from boke.policies import BOKELocal, Key, Policy, by_share
@@ -200,6 +201,24 @@ class Optimizer:
         if not finite.any() and np.isnan(values).all():
             raise ValueError(f"There is no best trial yet: none of the {len(values)} trials has a value.")
         return self.history[int(np.nanargmax(np.where(finite, values, np.nan) if finite.any() else values))]
+
+    def stop(
+        self, *, budget: float | None = None, target: float | None = None, gain: float | None = None
+    ) -> dict[str, float]:
+        """Reasons to stop, empty while there are none. Nothing ends by it: what to do with them is up to you.
+
+        Args:
+            budget: Number of evaluations that are enough.
+            target: Value that is good enough.
+            gain: Improvement, in units of the objective, that would not be worth another trial.
+
+        Returns:
+            {reason: what has been reached}. "budget": evaluations; "target": the best value; "gain": the improvement
+            that the local model expects of its next step, from 20 observations on; "space": the number of points
+            of a finite space, all of which have been tried.
+        """
+        with self._lock:
+            return stopping.reasons(self.history, self._sign, budget, target, gain)
 
     def recommend(self, rule: Rule | None = None) -> Recommendation:
         """The best estimated point: where the estimated mean is best, not where the luckiest value was.

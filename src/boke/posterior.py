@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boke import gp
-from boke.history import Data
-from boke.local import NOISY, features
+from boke.data import Data, features
+from boke.local import NOISY
 from boke.recommend import Estimate
 from boke.space import Array, Space
 

@@ -411,6 +411,13 @@ class Space:
                     snapped[:, j] = (_cell(unit[:, j], p.cells) + 0.5) / p.cells
         return snapped
 
+    @property
+    def size(self) -> float:
+        """The number of points, infinite if a column is continuous."""
+        if self.arms is not None:
+            return len(self.arms)
+        return math.prod(self.cells) if all(self.cells) else math.inf
+
     def enumerate(self, limit: int) -> Array | None:
         """Every point of the decision set in the unit cube (M, d), or None when there are more than ``limit``."""
         if self.unit_arms is not None:
