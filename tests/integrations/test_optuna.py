@@ -219,6 +219,39 @@ def test_a_running_trial_is_density_without_a_value():
     assert math.dist(first.values(), second.values()) > 0.2
 
 
+def test_trials_that_start_at_the_same_moment_get_different_points():
+    """Until a trial asks for its first parameter nobody can read its point; others work it out."""
+    study = optuna.create_study(sampler=BOKESampler(seed=0))
+    study.optimize(bowl, n_trials=20)
+    started = [study.ask() for _ in range(4)]
+    points = [(trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)) for trial in started]
+    assert len(set(points)) == 4
+    one_by_one = optuna.create_study(sampler=BOKESampler(seed=0))
+    one_by_one.add_trials(study.trials[:20])
+    for point in points:
+        trial = one_by_one.ask()
+        assert (trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)) == point
+
+
+def test_a_worker_that_died_before_its_first_parameter_is_soon_forgotten():
+    study = optuna.create_study(sampler=BOKESampler(seed=0))
+    study.optimize(bowl, n_trials=20)
+    study.ask()  # never heard of again
+    reader = _reader.Reader(study)
+    reader.read(study)
+    trial = study.trials[-1]
+    for later, heard in ((1, [20]), (16, [20]), (17, [])):
+        trial.number = 20 + later
+        assert reader.starting(trial, {"x", "y"}) == heard
+    trial.number = 21
+    conditional = study.ask()
+    conditional.suggest_float("x", 0, 1)
+    reader.read(study)
+    trial.number = 22
+    assert reader.starting(trial, {"x", "y"}) == [20, 21]  # it has asked for x, y comes next
+    assert reader.starting(trial, {"z"}) == [20]  # of its branch, z is no part
+
+
 def test_another_process_s_running_trial_counts():
     storage = optuna.storages.InMemoryStorage()
     study = study_of(storage=storage)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as Names
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from boke.space import Array, Mask
 
 PENDING = 100  # running trials that count, the newest ones,
 HORIZON = 1000  # among so many trial numbers: those of killed workers must not weigh on the search for ever
+STARTING = 16  # trial numbers among which those without parameters are taken for just started, not for dead
 MEANT = "boke:params"  # attribute of failed trials: parameters that were suggested and not asked for
 COMPLETE, PRUNED, FAILED, LOST = range(4)  # kinds of finished trials
 
@@ -177,6 +179,16 @@ class Reader:
             if other.params and other.number != trial.number and other.number > trial.number - HORIZON
         ]
         return [other.params for other in sorted(others, key=lambda other: -other.number)[:PENDING]]
+
+    def starting(self, trial: FrozenTrial, names: Names[str]) -> list[int]:
+        """Numbers of the trials just before this one that are being given these parameters at this moment."""
+        return sorted(
+            other.number
+            for other in self._running
+            if trial.number - STARTING <= other.number < trial.number
+            and not names <= other.params.keys()
+            and (not other.params or names & other.params.keys())
+        )
 
 
 def _point(trial: FrozenTrial) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class BOKESampler(BaseSampler):
         if len({group for group in reader.groups if set(group) & set(space)}) != 1:
             return None
         table = reader.table(space)
-        data, suggestion = self._decide(table, reader.pending(trial), number)
+        data, suggestion = self._decide(table, self._pending(reader, trial, table), number)
         x = table.encode([trial.params])
         if len(x) == 0 or not np.allclose(suggestion.x, x[0], rtol=0.0, atol=1e-6):
             return None
@@ -184,8 +184,20 @@ class BOKESampler(BaseSampler):
         self, reader: Reader, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
     ) -> dict[str, Any]:
         table = reader.table(distributions)
-        _, suggestion = self._decide(table, reader.pending(trial), trial.number)
+        _, suggestion = self._decide(table, self._pending(reader, trial, table), trial.number)
         return table.columns.params(suggestion.x)
+
+    def _pending(self, reader: Reader, trial: FrozenTrial, table: Table) -> list[dict[str, Any]]:
+        """Points of the other running trials.
+
+        A trial that another worker has just started has no parameters yet. It will get those that are suggested here
+        for its number: the same function of the same study.
+        """
+        pending = reader.pending(trial)
+        for number in reader.starting(trial, table.columns.distributions.keys()):
+            _, suggestion = self._decide(table, pending, number)
+            pending = [*pending, table.columns.params(suggestion.x)]
+        return pending
 
     def _decide(self, table: Table, pending: list[dict[str, Any]], number: int) -> tuple[Data, Suggestion]:
         # groups of one size would share their random numbers without the names, and move in step
