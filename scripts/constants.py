@@ -25,8 +25,8 @@ from tqdm import tqdm
 
 from boke.acquisition import PaperBeta
 from boke.bandwidth import Silverman
-from boke.design import latin_hypercube, sobol
 from boke.data import Data
+from boke.design import latin_hypercube, sobol
 from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, Key, Policy
 from boke.space import Space
 

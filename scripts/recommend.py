@@ -23,8 +23,8 @@ import numpy as np
 from tqdm import tqdm
 
 from boke import Optimizer, local
+from boke.data import Data, features
 from boke.design import sobol
-from boke.history import Data
 from boke.posterior import PosteriorMean
 from boke.recommend import EmpiricalBestArm
 from boke.space import Array, Space
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 def local_mean(data: Data, space: Space) -> Array:
     """The observation with the best posterior mean of the model that the policy itself uses."""
     fitted = local.fit(data, space)
-    mean, _ = fitted.model.predict(np.ascontiguousarray(fitted.z(local.features(fitted.X, space))))
+    mean, _ = fitted.model.predict(np.ascontiguousarray(fitted.z(features(fitted.X, space))))
     return np.asarray(fitted.X[np.argmax(mean)])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boke import Categorical, Float, Int, Optimizer, gp
-from boke.history import Data
+from boke.data import Data
 from boke.posterior import KAPPA, NOISES, LeaveOneOut, Neighbourhood, PosteriorMean, quantile, standardized
 from boke.recommend import EmpiricalBestArm
 from boke.space import Space

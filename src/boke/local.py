@@ -78,7 +78,7 @@ def suggest(
     if crowded:
         return _apart(fitted, data, low, high, space, rng)
     X, values = _improvements(fitted, low, high, space, rng)
-    fresh = ~data.taken(X)
+    fresh = ~data.taken(space.encode(space.decode(X)))  # as a history would keep them: rounded
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from boke import local
-from boke.history import History, State, as_value, row_keys
+from boke.history import History, State, as_value
+from boke.keys import row_keys
 
 
 def reasons(history: History, sign: float, budget: Any, target: Any, gain: Any) -> dict[str, float]:

@@ -15,7 +15,8 @@ from boke.bandwidth import LeastSquaresCV
 from boke.cli.config import Distributions
 from boke.cli.errors import Problem
 from boke.cli.store import seed_of, space_of
-from boke.history import Data, State
+from boke.data import Data
+from boke.history import State
 from boke.integrations._columns import Columns
 from boke.integrations.optuna import BOKESampler
 from boke.model import KernelModel
