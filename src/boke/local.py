@@ -73,6 +73,8 @@ def suggest(
     """
     fitted = fit(data, space)
     side = resolved(data, space, fitted.center) if fitted.noisy else region.side(data.outcomes(local, REPLAYED))
+    if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
+        side *= rng.uniform(0.5, 1.0)
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
     low, high, crowded = _room(data.silent, fitted.center, side, cells, ~space.categorical)
     if crowded:

@@ -221,16 +221,23 @@ def test_a_running_trial_is_density_without_a_value():
 
 def test_trials_that_start_at_the_same_moment_get_different_points():
     """Until a trial asks for its first parameter nobody can read its point; others work it out."""
+
+    def valley(trial):
+        x, y = trial.suggest_float("x", -2, 2), trial.suggest_float("y", -1, 3)
+        return 100 * (y - x**2) ** 2 + (1 - x) ** 2 + 5 * x * (trial.suggest_categorical("kind", ["a", "b"]) == "b")
+
     study = optuna.create_study(sampler=BOKESampler(seed=0))
-    study.optimize(bowl, n_trials=20)
-    started = [study.ask() for _ in range(4)]
-    points = [(trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)) for trial in started]
-    assert len(set(points)) == 4
-    one_by_one = optuna.create_study(sampler=BOKESampler(seed=0))
-    one_by_one.add_trials(study.trials[:20])
-    for point in points:
-        trial = one_by_one.ask()
-        assert (trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)) == point
+    study.optimize(valley, n_trials=40)
+    for known in range(20, 40, 5):
+        others = optuna.create_study(sampler=BOKESampler(seed=0))
+        others.add_trials(study.trials[:known])
+        frozen = [others._storage.get_trial(others._storage.create_new_trial(others._study_id)) for _ in range(4)]
+        space = [others.sampler.infer_relative_search_space(others, trial) for trial in frozen]
+        points = [others.sampler.sample_relative(others, *pair) for pair in zip(frozen, space, strict=True)]
+        assert len({tuple(point.values()) for point in points}) == 4
+        in_turn = optuna.create_study(sampler=BOKESampler(seed=0))
+        in_turn.add_trials(study.trials[:known])
+        assert [in_turn.ask(space[0]).params for _ in range(4)] == points
 
 
 def test_a_worker_that_died_before_its_first_parameter_is_soon_forgotten():

@@ -17,10 +17,13 @@ pytest.importorskip("ray.tune", reason="needs ray[tune]: make test-integrations"
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
 import ray  # noqa: E402
+from optuna.trial import TrialState  # noqa: E402
 from ray import tune  # noqa: E402
 from ray.tune.search import ConcurrencyLimiter, Searcher  # noqa: E402
+from ray.tune.search.optuna import OptunaSearch  # noqa: E402
 
 import boke  # noqa: E402
+from boke.integrations.optuna import BOKESampler  # noqa: E402
 from boke.integrations.ray import BOKESearch  # noqa: E402
 from boke.policies import BOKEPlus  # noqa: E402
 
@@ -210,6 +213,30 @@ def test_a_run_on_a_local_cluster(cluster, tmp_path):
     assert all(result.metrics["k"] == 3 for result in results)
     assert len({json.dumps(result.config, sort_keys=True) for result in results}) == 12
     assert results.get_best_result().metrics["loss"] < 0.5
+
+
+def both(config):
+    tune.report({"loss": config["x"] ** 2 + config["net"]["width"], "latency": (config["x"] - 1) ** 2})
+
+
+def test_several_objectives_through_optuna_search(cluster, tmp_path):
+    search_alg = OptunaSearch(
+        sampler=BOKESampler(policy=QUICK, seed=0), metric=["loss", "latency"], mode=["min", "min"]
+    )
+    tuner = tune.Tuner(
+        both,
+        param_space={"x": tune.uniform(0, 1), "net": {"width": tune.randint(0, 4)}},
+        tune_config=tune.TuneConfig(num_samples=16, max_concurrent_trials=2, search_alg=search_alg),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0),
+    )
+    results = tuner.fit()
+    assert len(results) == 16 and not results.errors
+    study = search_alg._ot_study
+    assert len(study.directions) == 2 and len(study.trials) == 16
+    assert all(trial.state is TrialState.COMPLETE for trial in study.trials)
+    front = {(result.metrics["loss"], result.metrics["latency"]) for result in results}
+    best = {(a, b) for a, b in front if not any(c <= a and d <= b and (c, d) != (a, b) for c, d in front)}
+    assert {tuple(trial.values) for trial in study.best_trials} == best and len(best) >= 3
 
 
 SCRIPT = """

@@ -84,7 +84,7 @@ def _one(study: Study, trials: list[FrozenTrial]) -> str:
         )
     if len(shares) > 1:
         pair = tuple(list(shares)[:2])
-        parts.append(_figure(" × ".join(pair), partial(plotting.plot_slice, optimizer, pair), (6.4, 4.4)))
+        parts.append(_figure(" × ".join(pair), partial(plotting.plot_slice, optimizer, pair), (8.4, 4.4)))
         parts.append(_figure("All trials", partial(plotting.plot_parallel, optimizer), (9.4, 3.8)))
     parts += [_best_table(study, trials), _explanations(study), _failures(trials)]
     return "\n".join(parts)
