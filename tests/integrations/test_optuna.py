@@ -19,6 +19,7 @@ optuna = pytest.importorskip("optuna")
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 
+from boke import Float, Optimizer  # noqa: E402
 from boke.integrations import _reader  # noqa: E402
 from boke.integrations._outcomes import cautious, chebyshev, clipped, discouraged, penalized  # noqa: E402
 from boke.integrations.optuna import BOKESampler  # noqa: E402
@@ -310,6 +311,21 @@ def test_where_much_fails_the_search_keeps_away():
     np.testing.assert_array_equal(
         discouraged(np.array([3.0, 1.0, np.nan, np.nan]), np.array([0, 0, 1, 0]) == 1)[:3], [3, 1, 1]
     )
+
+
+def test_failed_trials_count_as_in_an_optimizer():
+    rng = np.random.default_rng(0)
+    points = [{"x": float(x), "y": float(y)} for x, y in rng.random((12, 2))]
+    values = [None if i % 4 == 1 else float(i) for i in range(12)]
+    study, optimizer = study_of(), Optimizer({"x": Float(0, 1), "y": Float(0, 1)}, rng=0)
+    for point, value in zip(points, values, strict=True):
+        study.add_trial(told(point, value, TrialState.FAIL if value is None else TrialState.COMPLETE))
+        optimizer.tell(point, value)
+    reader = _reader.Reader(study)
+    reader.read(study)
+    ours, core = study.sampler._data(reader.table(BOX), [], 12), optimizer.history.data(-1.0, discourage=True)
+    rows = [sorted(map(tuple, np.column_stack([data.X, data.y]).tolist())) for data in (ours, core)]
+    assert rows[0] == rows[1] and len(ours.silent) == len(core.silent) == 0
 
 
 def test_an_interrupted_trial_says_nothing_about_its_point():

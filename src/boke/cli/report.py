@@ -131,7 +131,8 @@ def _explanations(study: Study) -> str:
     rows = [["trial", "why", "mean (score)", "exploration", "density", "past trials that argued for it"]]
     for n, why in explanations(study, LISTED):
         behind = ", ".join(f"#{trial} {share:.0%}" for trial, share in why.trials[:4])
-        rows.append([f"#{n}", why.branch, *(number(v) for v in (why.mean, why.exploration, why.density)), behind])
+        density = number(why.density) if why.density >= 1e-3 else "≈ 0"
+        rows.append([f"#{n}", why.branch, number(why.mean), number(why.exploration), density, behind])
     if len(rows) == 1:
         return ""
     return _table("How the last suggestions were made", rows)
