@@ -212,3 +212,14 @@ def test_a_few_pending_points_leave_the_region_as_it_is():
     away = Data(data.X, data.y, near * 0.1 + 0.9, data.numbers)  # pending elsewhere: nothing to make room for
     fitted = local.fit(away, space)
     assert not local._room(away.silent, fitted.center, 0.2, cells, ~space.categorical)[2]
+
+
+def test_batches_do_not_end_in_the_same_corner():
+    """The best point of a small box is often its corner; bounds that round must not make it look like a new one."""
+    optimizer = Optimizer({"kind": Categorical(["a", "b"]), "x": Float(-2, 2), "y": Float(-1, 3)}, rng=2)
+    for _ in range(15):
+        batch = optimizer.ask(4)
+        assert len({tuple(trial.params.values()) for trial in batch}) == 4
+        for trial in batch:
+            x, y = trial.params["x"], trial.params["y"]
+            optimizer.tell(trial, 100 * (y - x**2) ** 2 + (1 - x) ** 2 + 5 * x * (trial.params["kind"] == "b"))

@@ -10,6 +10,8 @@ from boke import local
 from boke.history import History, State, as_value
 from boke.keys import row_keys
 
+ENOUGH = 20  # observations from which on the model's expectation is worth a reason
+
 
 def reasons(history: History, sign: float, budget: Any, target: Any, gain: Any) -> dict[str, float]:
     """What ``Optimizer.stop`` returns; ``sign`` makes larger values better."""
@@ -21,7 +23,7 @@ def reasons(history: History, sign: float, budget: Any, target: Any, gain: Any) 
         found["budget"] = evaluations
     if good is not None and len(data.y) and (best := float(np.nanmax(sign * history.values))) >= sign * good:
         found["target"] = sign * best
-    if worth is not None and len(data.y) >= local.RESOLVED:
+    if worth is not None and len(data.y) >= ENOUGH:
         expected = local.expected_gain(data, history.space)
         if expected <= worth:
             found["gain"] = expected
