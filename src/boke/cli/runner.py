@@ -26,7 +26,7 @@ from boke.cli.config import Distributions
 from boke.cli.programs import Evaluator, Outcome
 
 PATIENCE = 60.0  # seconds for which a storage may be out of reach
-LOST = "lost"  # attribute of trials that were interrupted or killed: they don't count
+LOST = "lost"  # attribute of trials whose worker was killed: they don't count
 T = TypeVar("T")
 
 
@@ -111,8 +111,10 @@ class Runner:
         try:
             if outcome.values is not None:
                 self.study.tell(trial, outcome.values)
+            elif outcome.interrupted:  # back into the queue: the next run begins with it, as if it had gone on
+                self.study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
             else:
-                fail(self.study, trial._trial_id, trial.number, outcome.reason, folder, lost=outcome.interrupted)
+                fail(self.study, trial._trial_id, trial.number, outcome.reason, folder, lost=False)
         except (UpdateFinishedTrialError, ValueError) as error:
             # told already: the storage answered to a first attempt after all, or somebody else ended the trial
             if not isinstance(error, UpdateFinishedTrialError) and "finished" not in str(error):
