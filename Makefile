@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= auto
 TRIALS ?= 50
+MINUTES ?= 5
 PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
@@ -12,7 +13,7 @@ CODE := src $(wildcard tests examples scripts docs/conf.py)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-bench test-integrations lint format docs figures clean
+.PHONY: help demo test test-bench test-integrations test-faults test-minimum soak fuzz audit lint format docs figures clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -33,6 +34,26 @@ test-bench: ## Lint and test the bench in an environment of its own, .venv-bench
 test-integrations: ## Test the integrations with Ray, PostgreSQL, gRPC and the dashboard, in .venv-integrations
 	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-integrations
 	$(VENV)-integrations/bin/python -m pytest -q tests/integrations tests/contract tests/test_examples.py $(PYTEST_ARGS)
+
+test-faults: ## Do everything that can go wrong, for real, and print a table of what was seen; under 20 minutes
+	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-faults
+	BOKE_FAULTS=all $(VENV)-integrations/bin/python -m pytest -q -n 2 --dist worksteal tests/faults $(PYTEST_ARGS)
+
+soak: $(VENV)/.group-test ## Ten minutes of 8 threads and 4 processes on logs that are killed; MINUTES=1 is understood
+	$(PY) scripts/soak.py --minutes $(MINUTES)
+
+fuzz: ## Coverage-guided fuzzing of every reader, MINUTES=5 each, in .venv-fuzz (needs an atheris for this Python)
+	$(MAKE) VENV=$(VENV)-fuzz $(VENV)-fuzz/.group-fuzz
+	$(VENV)-fuzz/bin/python scripts/fuzz.py --minutes $(MINUTES)
+
+test-minimum: ## Run the tests with the oldest versions of everything that pyproject.toml allows, in .venv-minimum
+	$(MAKE) VENV=$(VENV)-minimum $(VENV)-minimum/.ready
+	$(PYTHON) scripts/minimum.py > $(VENV)-minimum/minimum.txt
+	$(VENV)-minimum/bin/python -m pip install -q --disable-pip-version-check -e . --group test -c $(VENV)-minimum/minimum.txt
+	$(VENV)-minimum/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
+
+audit: $(VENV)/.group-audit ## Ask the public database for known weaknesses of what is installed (needs the network)
+	$(PY) -m pip_audit --skip-editable
 
 lint: $(VENV)/.group-lint ## Check style, formatting, types and the direction of imports
 	$(PY) -m ruff check $(CODE)

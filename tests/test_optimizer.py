@@ -155,6 +155,10 @@ def test_best_without_any_finite_value():
     optimizer.tell([0.2], -np.inf)
     assert optimizer.best.value == -np.inf
     assert 0 <= optimizer.ask().params["x0"] <= 1
+    worst = Optimizer([(0, 1)], rng=0)
+    worst.ask()
+    worst.tell([0.1], np.inf)
+    assert worst.best.value == np.inf  # and not the pending trial before it
 
 
 def test_removal_is_exact():

@@ -197,10 +197,11 @@ class Optimizer:
         """The trial with the best value observed, a finite one if there is any."""
         with self._lock:
             values = self._sign * self.history.values
-        finite = np.isfinite(values)
-        if not finite.any() and np.isnan(values).all():
+        told = np.flatnonzero(np.isfinite(values))
+        told = told if len(told) else np.flatnonzero(~np.isnan(values))
+        if len(told) == 0:
             raise ValueError(f"There is no best trial yet: none of the {len(values)} trials has a value.")
-        return self.history[int(np.nanargmax(np.where(finite, values, np.nan) if finite.any() else values))]
+        return self.history[int(told[np.argmax(values[told])])]
 
     def stop(
         self, *, budget: float | None = None, target: float | None = None, gain: float | None = None

@@ -98,6 +98,7 @@ def test_row_35_asks_without_a_tell(observed):
     observed(f"all different; the first hundred took {tenth[0]:.2f} s, the last {tenth[1]:.2f} s")
 
 
+@pytest.mark.slow
 def test_row_36_threads(tmp_path, observed):
     """8 threads x 15 ask/tell on one object, in memory and with a log"""
     for optimizer in (
@@ -189,6 +190,7 @@ def digest(**environment):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_row_39_threads_and_hash_seeds(observed):
     """same seed: BLAS threads 1/2/4, two PYTHONHASHSEEDs, fresh processes"""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -200,6 +202,7 @@ def test_row_39_threads_and_hash_seeds(observed):
     observed(f"one digest, {next(iter(found))[:12]}")
 
 
+@pytest.mark.slow
 def test_row_40_processor_types(observed):
     """same seed under OPENBLAS_CORETYPE Haswell/SkylakeX/Nehalem"""
     found = {digest(OPENBLAS_CORETYPE=core, OPENBLAS_NUM_THREADS="1") for core in ("Haswell", "SkylakeX", "Nehalem")}

@@ -62,6 +62,7 @@ def killed_workers(url, ledger, kills, workers=2, n=6):
     return study_not_lost(ledger, study), left
 
 
+@pytest.mark.slow
 def test_row_01_killed_workers_sqlite(tmp_path, observed):
     """kill -9 of workers, SQLite"""
     known, left = killed_workers(f"sqlite:///{tmp_path}/s.db", tmp_path / "ledger", 2)
