@@ -148,6 +148,8 @@ def test_row_50_command_line(tmp_path, observed):
         "unknown option": (["run", "--no-such-option"], None),
         "unknown command": (["walk"], None),
         "bad JSON": (["tell", "-", "--in", "study.toml"], b"{bad json\n"),
+        "a value that is none": (["tell", "-", "--in", "study.toml"], b'{"trial": 0, "value": "abc"}\n'),
+        "a trial that is none": (["tell", "-", "--in", "study.toml"], b'{"trial": [], "value": 1}\n'),
         "empty stdin": (["tell", "-", "--in", "study.toml"], b""),
         "not UTF-8": (["tell", "-", "--in", "study.toml"], b"\xff\xfe\x00\n"),
         "no such file": (["best", "nowhere.toml"], None),

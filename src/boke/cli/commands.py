@@ -164,16 +164,21 @@ def tell(trial: str, values: tuple[float, ...], source: str, study: str | None, 
 def _message(line: str) -> dict[str, Any]:
     try:
         message = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"This is not JSON: {line.strip()[:200]} ({error})") from None
     if not isinstance(message, dict) or not ({"trial", "params"} & set(message)) or "value" not in message:
         raise Problem(f"A line must have 'trial' or 'params', and 'value'. Got {line.strip()[:200]}")
+    value = message["value"]
+    if value is not None:
+        try:
+            message["value"] = [float(v) for v in (value if isinstance(value, list) else [value])]
+        except (TypeError, ValueError, OverflowError):
+            raise Problem(f"The 'value' must be a number, a list of numbers or null. Got {value!r:.200}") from None
     return message
 
 
 def _tell(study: Study, message: dict[str, Any]) -> None:
-    value = message["value"]
-    values = None if value is None else [float(v) for v in (value if isinstance(value, list) else [value])]
+    values = message["value"]
     if values is not None and len(values) != len(study.directions):
         raise Problem(f"The study has {len(study.directions)} objectives. Got {len(values)} values.")
     try:
@@ -192,7 +197,7 @@ def _tell(study: Study, message: dict[str, Any]) -> None:
             fail(study, trials[message["trial"]]._trial_id, message["trial"], reason, None, lost=False)
         else:
             study.tell(message["trial"], values)
-    except (ValueError, TypeError, KeyError, optuna.exceptions.OptunaError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, optuna.exceptions.OptunaError) as error:
         raise Problem(f"{message} cannot be told: {error}") from None
 
 
