@@ -80,6 +80,7 @@ def interrupted_run(path, n, workers, moment):
     return time.monotonic() - begun, out, err, process.returncode
 
 
+@pytest.mark.slow
 def test_row_09_interrupts(tmp_path, observed):
     """SIGINT x6 at odd moments, serial and with processes, then resume"""
     path = str(tmp_path / "log")
@@ -118,6 +119,7 @@ def test_row_10_sigterm_log(tmp_path, observed):
     observed("exit by SIGTERM (143), nothing lost, resumed run equal to the uninterrupted one")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 def test_row_10_sigterm_command_line(tmp_path, observed):
     """SIGTERM to the command line, resume"""
