@@ -195,6 +195,15 @@ def test_values_outside_the_space_are_refused_even_with_a_right_checksum(tmp_pat
         Optimizer.load(tmp_path / "s")
 
 
+@pytest.mark.parametrize("arms", [1.0, [], [0.5], [[0.5, 0.5]], [[float(10**308), None]], "a", [["a"]]])
+def test_arms_that_are_none_are_refused(tmp_path, arms):
+    Optimizer([(0, 1)], rng=0).save(tmp_path / "s")
+    header = unpack((tmp_path / "s").read_bytes())
+    (tmp_path / "s").write_bytes(pack(header | {"arms": arms}))
+    with pytest.raises(ValueError, match="is not a valid boke state"):
+        Optimizer.load(tmp_path / "s")
+
+
 def test_what_cannot_be_saved_says_so_and_leaves_the_old_file(tmp_path):
     optimizer = Optimizer({"c": Categorical([(1, 2), object()])}, rng=0)
     (tmp_path / "s").write_text("precious")

@@ -225,7 +225,7 @@ def _read(cls: type[Optimizer], file: IO[bytes], path: str | os.PathLike[str], p
         space = Space(
             {name: _restore(p) for name, p in header["space"]},
             named=header["named"],
-            arms=None if header["arms"] is None else np.array(header["arms"], dtype=float),
+            arms=None if header["arms"] is None else _arms(header["arms"], len(header["space"])),
         )
         if policy is None:
             if header["policy"] is None:
@@ -238,7 +238,7 @@ def _read(cls: type[Optimizer], file: IO[bytes], path: str | os.PathLike[str], p
             return Found(optimizer, version, 0, file.tell(), "")
         base, end = _replay(optimizer.history, journal.records(file), len(first))
         missing = header["trials"] - len(optimizer.history)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArithmeticError) as error:
         raise ValueError(f"{name!r} is not a valid boke state: {error}") from error
     dropped = os.fstat(file.fileno()).st_size - end
     damage = [f"the last {dropped} bytes are no whole record and were dropped"] if dropped else []
@@ -334,6 +334,13 @@ def _check(space: Space, native: Array, states: NDArray[np.uint8] | None = None,
             raise ValueError(f"a trial's value of {name!r} is outside the space")
     if states is not None and values is not None and ((states == State.COMPLETE.value) == np.isnan(values)).any():
         raise ValueError("a trial is complete without a value, or has a value and is not complete")
+
+
+def _arms(rows: Any, d: int) -> Array:
+    arms = np.array(rows, dtype=float)
+    if arms.ndim != 2 or arms.shape[1] != d or len(arms) == 0 or not np.isfinite(arms).all():
+        raise ValueError(f"the arms must be rows of {d} numbers")
+    return arms
 
 
 def _dump(value: Any) -> Any:
