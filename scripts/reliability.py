@@ -1,7 +1,8 @@
 """The same faults for boke and its peers: what docs/reliability.md shows, each cell from a run of this script.
 
     python scripts/reliability.py              all cells -> results/reliability.json and docs/results/reliability.md
-    python scripts/reliability.py torn TPE     one cell
+    python scripts/reliability.py torn         one row of them
+    python scripts/reliability.py torn TPE     one cell, printed
 
 It needs what `make test-faults` installs. Every cell runs in a process of its own, with two minutes to live.
 """
@@ -113,10 +114,10 @@ def stale_lock(kind: str, folder: Path) -> Answer:
     assert child.stdout.readline() == "held\n"
     child.kill()
     child.wait()
+    from boke import Optimizer
+
     begun = time.monotonic()
     if kind == OPTIMIZER:
-        from boke import Optimizer
-
         with Optimizer.open(path) as optimizer:
             tell_some(optimizer, 1)
     else:
@@ -425,7 +426,11 @@ def main() -> None:
 
     versions = {name: importlib.metadata.version(name) for name in ("optuna", "cmaes", "ray", "numpy")}
     answer: dict[str, Any] = {"command": "python scripts/reliability.py", "versions": versions, "cells": {}}
+    if sys.argv[1:]:
+        answer["cells"] = json.loads(OUT.read_text(encoding="utf-8"))["cells"]
     for name, (check, row, kinds) in CHECKS.items():
+        if sys.argv[1:] and name != sys.argv[1]:
+            continue
         done = (check.__doc__ or "").strip()
         answer["cells"][name] = {"row": row, "done": done} | {kind: cell(name, kind) for kind in kinds}
         print(name, {kind: answer["cells"][name][kind] for kind in kinds}, flush=True)

@@ -174,7 +174,11 @@ class BOKESearch(Searcher):
         Path(checkpoint_path).write_text(self._dump(), encoding="utf-8")
 
     def restore(self, checkpoint_path: str) -> None:
-        self._load(Path(checkpoint_path).read_text(encoding="utf-8"), checkpoint_path)
+        try:
+            text = Path(checkpoint_path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{checkpoint_path!r} is not a state of BOKESearch: it is not text.") from None
+        self._load(text, checkpoint_path)
 
     def _dump(self) -> str:
         state = {"format": FORMAT, "version": VERSION, "live": self._live, "left": len(self._points)}
