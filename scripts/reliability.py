@@ -1,6 +1,6 @@
 """The same faults for boke and its peers: what docs/reliability.md shows, each cell from a run of this script.
 
-    python scripts/reliability.py              all cells -> results/reliability.json and docs/results/reliability.md
+    python scripts/reliability.py              all cells -> results/reliability.json and docs/results/reliability.inc
     python scripts/reliability.py torn         one row of them
     python scripts/reliability.py torn TPE     one cell, printed
 
@@ -29,7 +29,7 @@ import numpy as np
 OPTIMIZER, SAMPLER, TPE, CMA = "boke", "boke in Optuna", "TPE", "CMA-ES"
 RAY, RAY_OPTUNA = "boke in Ray", "OptunaSearch in Ray"
 OPTUNA = (SAMPLER, TPE, CMA)
-OUT, TABLE = Path("results/reliability.json"), Path("docs/results/reliability.md")
+OUT, TABLE = Path("results/reliability.json"), Path("docs/results/reliability.inc")
 
 Answer = tuple[bool, str]
 
@@ -351,7 +351,7 @@ def ghosts(kind: str, folder: Path) -> Answer:
         found.optimize(bowl, n_trials=30)
         seconds.append(time.process_time() - begun)
         best.append(found.best_value)
-    return seconds[1] < 3 * seconds[0] and best[1] < 0.02, f"time x{seconds[1] / seconds[0]:.1f}, best {best[1]:.1e}"
+    return seconds[1] < 5 * seconds[0] and best[1] < 0.02, f"time x{seconds[1] / seconds[0]:.1f}, best {best[1]:.1e}"
 
 
 def all_fail(kind: str, folder: Path) -> Answer:

@@ -1,8 +1,8 @@
 """Soak: 4 processes with 8 threads each ask, tell, fail, remove and save for minutes, and are killed now and then.
 
 Every process has a log of its own and a ledger beside it. At the end every ledger line must be in its log, or the
-script ends with an error and writes nothing. Memory is measured from the first fifth of a life on. `python scripts/soak.py --minutes 10`; results/soak.json is what
-it wrote last.
+script ends with an error and writes nothing. Memory is measured from the first fifth of a life on.
+`python scripts/soak.py --minutes 10` writes results/soak.json.
 """
 
 from __future__ import annotations
