@@ -58,8 +58,10 @@ def test_a_line_is_its_record(record):
 
 
 def test_groups_come_whole_or_not_at_all(tmp_path):
-    lines = [pack({"a": 1}), pack({"b": 1, "more": True}), pack({"b": 2, "more": True}), pack({"b": 3}), pack({"c": 1})]
-    content = b"".join(lines)
+    content, lines = b"", []
+    for record in ({"a": 1}, {"b": 1, "more": True}, {"b": 2, "more": True}, {"b": 3}, {"c": 1}):
+        lines.append(pack(record, len(content)))
+        content += lines[-1]
     ends = np.cumsum([len(line) for line in lines])
     for length in range(len(content) + 1):
         (tmp_path / "f").write_bytes(content[:length])
@@ -70,9 +72,19 @@ def test_groups_come_whole_or_not_at_all(tmp_path):
 
 
 def test_damage_before_whole_records_is_refused(tmp_path):
-    (tmp_path / "f").write_bytes(pack({"a": 1}) + b"garbage\n" + pack({"a": 2}))
-    with open(tmp_path / "f", "rb") as file, pytest.raises(ValueError, match="damaged at byte"):
-        list(records(file))
+    a, b = pack({"a": 1}), pack({"a": 2}, len(pack({"a": 1})))
+    c = pack({"a": 3}, len(a + b))
+    damaged = [
+        a + b"garbage\n" + pack({"a": 2}, len(a) + 8),
+        a + b + b + c,
+        a + c + c,
+        b + a + c,
+        a + b[:-4] + b"9]}\n" + c,
+    ]
+    for content in damaged:  # garbage, a line doubled, lost, moved, changed
+        (tmp_path / "f").write_bytes(content)
+        with open(tmp_path / "f", "rb") as file, pytest.raises(ValueError, match="damaged at byte"):
+            list(records(file))
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -199,7 +211,7 @@ def test_records_that_make_no_sense_are_refused(tmp_path, record):
     with Optimizer.open(tmp_path / "log", [(0, 1)], rng=0) as optimizer:
         optimizer.tell([0.5], 1.0)
     with open(tmp_path / "log", "ab") as file:
-        file.write(pack(record))
+        file.write(pack(record, file.tell()))
     for read in (Optimizer.load, Optimizer.open):
         with pytest.raises(ValueError, match="is not a valid boke state"):
             read(tmp_path / "log")

@@ -189,7 +189,7 @@ def test_values_outside_the_space_are_refused_even_with_a_right_checksum(tmp_pat
     optimizer.save(tmp_path / "s")
     head, body = (tmp_path / "s").read_bytes().splitlines(keepends=True)
     (tmp_path / "s").write_bytes(
-        head + pack(unpack(body) | {"rows": base64.b64encode(np.array([7.5]).tobytes()).decode()})
+        head + pack(unpack(body, len(head)) | {"rows": base64.b64encode(np.array([7.5]).tobytes()).decode()}, len(head))
     )
     with pytest.raises(ValueError, match="'x0' is outside the space"):
         Optimizer.load(tmp_path / "s")

@@ -1,10 +1,10 @@
 """A file of JSON lines that one process at a time appends to, and that no fault can leave half changed.
 
-    [length, crc32, record]        both of the record's own bytes
+    [length, crc32, record]        both of the record's own bytes, and the sum begins with the line's position
 
 A line that a crash left half written fails its checksum. At the end of the file that is what a crash looks like: the
 rest is dropped. Anywhere else it is damage, and the file is refused. The lock is the kernel's (flock): it goes with
-the process, however that ends.
+the process, however that ends. With its position in the sum, a line that is lost, doubled or moved is damage too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
 Path = str | os.PathLike[str]
+Record = dict[str, Any]
 
 MORE = "more"  # a record with this key counts only together with the next one
 ROOM = 1 << 20  # bytes that may always be appended before the whole is written anew
@@ -37,19 +38,24 @@ WAIT = 2.0  # seconds for which a locked file is waited for: a process that is b
 LINE = re.compile(rb"\[(\d{1,12}), (\d{1,10}), (.*)\]\n", re.DOTALL)
 
 
-def pack(record: dict[str, Any]) -> bytes:
-    """A record as a line."""
+def pack(record: Record, at: int = 0) -> bytes:
+    """A record as the line at a position of the file."""
     content = json.dumps(record, allow_nan=False).encode()
-    return b"[%d, %d, %b]\n" % (len(content), zlib.crc32(content), content)
+    return b"[%d, %d, %b]\n" % (len(content), zlib.crc32(content, at % 2**32), content)
 
 
-def unpack(line: bytes) -> Any:
-    """The record of a line, or None if the line is not whole."""
+def unpack(line: bytes, at: int = 0) -> Any:
+    """The record of the line at a position of the file, or None if it is not whole, or not from there."""
     match = LINE.fullmatch(line)
     content = b"" if match is None else match[3]
-    if match is None or len(content) != int(match[1]) or zlib.crc32(content) != int(match[2]):
+    if match is None or len(content) != int(match[1]) or zlib.crc32(content, at % 2**32) != int(match[2]):
         return None
     return json.loads(content, parse_constant=_refuse)
+
+
+def _looks_whole(line: bytes) -> bool:
+    match = LINE.fullmatch(line)
+    return match is not None and len(match[3]) == int(match[1])
 
 
 def _refuse(constant: str) -> None:
@@ -65,12 +71,12 @@ def records(file: IO[bytes]) -> Iterator[tuple[Any, int]]:
     group: list[Any] = []
     torn = False
     for line in file:
+        record = None if torn else unpack(line, position)
         position += len(line)
-        record = unpack(line)
+        if torn and _looks_whole(line):
+            raise ValueError(f"it is damaged at byte {end}, and there are whole records behind the damage")
         if record is None:
             torn = True
-        elif torn:
-            raise ValueError(f"it is damaged at byte {end}, and there are whole records behind the damage")
         else:
             group.append(record)
             if MORE not in record:
@@ -100,14 +106,14 @@ class Journal:
         return self._end - self._base > max(ROOM, self._base // 4)
 
     @classmethod
-    def create(cls, path: Path, lines: Iterable[bytes]) -> Journal:
-        file = _write(path, lines)
+    def create(cls, path: Path, content: Iterable[Record]) -> Journal:
+        file = _write(path, content)
         journal = cls(path, file, file.tell(), file.tell())
         _sync_folder(journal.path)
         return journal
 
-    def append(self, lines: Iterable[bytes], *, sync: bool) -> None:
-        """Add lines behind the last one, all or none; with ``sync`` they are on the disk on return."""
+    def append(self, added: Iterable[Record], *, sync: bool) -> None:
+        """Add records behind the last one, all or none; with ``sync`` they are on the disk on return."""
         if self._file.closed:
             raise ValueError(f"The log {self.path!r} is closed, or was opened by the process that forked this one.")
         handle, at = self._file.fileno(), self._end
@@ -115,8 +121,8 @@ class Journal:
             os.ftruncate(handle, at)
         self._clean = False
         try:
-            for line in lines:
-                at += _write_all(handle, line, at)
+            for record in added:
+                at += _write_all(handle, pack(record, at), at)
             if sync:
                 os.fsync(handle)
         except OSError:
@@ -126,9 +132,9 @@ class Journal:
             raise
         self._end, self._clean = at, True
 
-    def replace(self, lines: Iterable[bytes]) -> None:
+    def replace(self, content: Iterable[Record]) -> None:
         """Put a new content in the place of the old one, atomically."""
-        file = _write(self.path, lines)
+        file = _write(self.path, content)
         self._file, old = file, self._file
         self._base = self._end = file.tell()
         self._clean = True
@@ -170,9 +176,9 @@ def open_locked(path: Path) -> IO[bytes]:
         file.close()  # it was replaced while we waited for its lock
 
 
-def save(path: Path, lines: Iterable[bytes]) -> None:
+def save(path: Path, content: Iterable[Record]) -> None:
     """Write a whole file: the target is what it was before or all of the new content, never between."""
-    _write(path, lines).close()
+    _write(path, content).close()
     _sync_folder(os.path.realpath(path))
 
 
@@ -193,7 +199,7 @@ def uninterrupted() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-def _write(path: Path, lines: Iterable[bytes]) -> IO[bytes]:
+def _write(path: Path, content: Iterable[Record]) -> IO[bytes]:
     """A new file under this name, open and locked since before it had the name."""
     target = os.path.realpath(path)
     if os.path.isdir(target):
@@ -209,8 +215,8 @@ def _write(path: Path, lines: Iterable[bytes]) -> IO[bytes]:
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX)
-        for line in lines:
-            file.write(line)
+        for record in content:
+            file.write(pack(record, file.tell()))
         file.flush()
         os.fsync(handle)
         with contextlib.suppress(FileNotFoundError):

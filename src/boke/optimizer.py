@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from boke import state as statefile
 from boke import stopping
 from boke.history import History, Memory, State, Trial, as_value
-from boke.journal import Journal, pack, uninterrupted
+from boke.journal import Journal, Record, uninterrupted
 from boke.policies import BOKELocal, Key, Policy, by_share
 from boke.posterior import PosteriorMean
 from boke.recommend import EmpiricalBestArm, Rule
@@ -132,7 +132,7 @@ class Optimizer:
             data = self.history.data(self._sign, discourage=True)
             native = self.space.decode(self.policy.suggest(data, self.space, Key(self.seed, number)).x[None])
             del data
-            with self._step(lambda: [pack({"ask": native[0].tolist()})]):
+            with self._step(lambda: [{"ask": native[0].tolist()}]):
                 self.history.append(native, asked=True)
             return self.history[number]
 
@@ -140,7 +140,7 @@ class Optimizer:
         """Announce a point of your own that is being evaluated: pending until it is told."""
         native = self.space.to_native(params)
         with self._lock:
-            with self._step(lambda: [pack({"register": native.tolist()})]):
+            with self._step(lambda: [{"register": native.tolist()}]):
                 number = self.history.append(native[None], asked=False)
             return self.history[number]
 
@@ -155,12 +155,12 @@ class Optimizer:
             number = self._pending_number(trial) if isinstance(trial, Trial) else None
             native = self.space.to_native(trial) if number is None else None
 
-            def line() -> Iterator[bytes]:
+            def record() -> Iterator[Record]:
                 said = {"tell": number} if native is None else {"point": native.tolist()}
                 told = {} if result is None else {"value": statefile.dump_values(values)[0]}
-                yield pack({**said, **told, **({} if reason is None else {"reason": str(reason)})})
+                yield {**said, **told, **({} if reason is None else {"reason": str(reason)})}
 
-            with self._step(line, told=True):
+            with self._step(record, told=True):
                 if native is not None:
                     number = self.history.append(native[None], asked=False)
                 assert number is not None
@@ -181,7 +181,7 @@ class Optimizer:
             raise ValueError(
                 f"The 'values' parameter must hold a value for each of {len(native)} points. Got {len(told)}."
             )
-        with self._lock, self._step(lambda: statefile.point_lines(native, told), told=True):
+        with self._lock, self._step(lambda: statefile.points(native, told), told=True):
             first = self.history.append(native, asked=False)
             self.history.finish(first, told)
 
@@ -189,7 +189,7 @@ class Optimizer:
         """Forget a trial: it leaves every sum, exactly as if it had never been told. Its number stays used."""
         with self._lock:
             number = self._number(trial)
-            with self._step(lambda: [pack({"remove": number})], told=True):
+            with self._step(lambda: [{"remove": number}], told=True):
                 self.history.remove(number)
 
     @property
@@ -326,13 +326,13 @@ class Optimizer:
         self.close()
 
     @contextlib.contextmanager
-    def _step(self, lines: Callable[[], Iterable[bytes]], *, told: bool = False) -> Iterator[None]:
+    def _step(self, records: Callable[[], Iterable[Record]], *, told: bool = False) -> Iterator[None]:
         """One change of the history: first in the log, then here. Ctrl-C waits until both are done."""
         if self._log is None:
             yield
             return
         with uninterrupted():
-            self._log.append(lines(), sync=told and self._durable)
+            self._log.append(records(), sync=told and self._durable)
             yield
         if self._log.long:
             try:

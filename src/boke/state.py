@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from boke import acquisition, bandwidth, journal, policies, region
 from boke.history import History, Memory, State
-from boke.journal import MORE, Journal, pack
+from boke.journal import MORE, Journal, Record
 from boke.policies import Policy
 from boke.space import Array, Categorical, Float, Int, Space
 
@@ -74,10 +74,10 @@ def save(optimizer: Optimizer, path: str | os.PathLike[str]) -> None:
     journal.save(path, snapshot(optimizer))
 
 
-def snapshot(optimizer: Optimizer) -> Iterator[bytes]:
-    """The lines of the whole state."""
+def snapshot(optimizer: Optimizer) -> Iterator[Record]:
+    """The records of the whole state."""
     space, history = optimizer.space, optimizer.history
-    yield pack(
+    yield (
         {
             "format": FORMAT,
             "version": VERSION,
@@ -95,7 +95,7 @@ def snapshot(optimizer: Optimizer) -> Iterator[bytes]:
     for first in range(0, len(history), BLOCK):
         rows = slice(first, first + BLOCK)
         reasons = {str(i - first): r for i in range(len(history))[rows] if (r := history.reason(i)) is not None}
-        yield pack(
+        yield (
             {
                 "rows": _bits(history.native[rows], "<f8"),
                 "states": "".join(LETTERS[state] for state in history.states[rows].tolist()),
@@ -128,12 +128,12 @@ def load_values(values: list[float | str | None]) -> Array:
     return np.array([math.nan if value is None else float(value) for value in values])
 
 
-def point_lines(native: Array, values: Array) -> Iterator[bytes]:
-    """The lines for many points told at once: one group, so that a crash leaves all of them or none."""
+def points(native: Array, values: Array) -> Iterator[Record]:
+    """The records for many points told at once: one group, so that a crash leaves all of them or none."""
     for first in range(0, len(native), BLOCK):
         rows = slice(first, first + BLOCK)
         record = {"points": native[rows].tolist(), "values": dump_values(values[rows])}
-        yield pack(record if first + BLOCK >= len(native) else {**record, MORE: True})
+        yield record if first + BLOCK >= len(native) else {**record, MORE: True}
 
 
 def load(cls: type[Optimizer], path: str | os.PathLike[str], policy: Policy | None) -> Optimizer:

@@ -355,7 +355,8 @@ def test_row_17_two_writers(tmp_path, observed):
             Optimizer.open(path, BOX)
     kill(process)
     known, _ = log_not_lost(ledger, path)
-    assert [unpack(line) is None for line in path.read_bytes().splitlines(keepends=True)].count(True) <= 1
+    with open(path, "rb") as file:  # nothing but whole records, but perhaps for the last
+        assert len(list(journal.records(file))) >= path.read_bytes().count(b"\n") - 1
     observed(f"the second is refused in 2 s, naming the file; {known} results of the first, none interleaved")
 
 
@@ -455,7 +456,7 @@ def hostile():
         "deep json in a header": b'{"format": "boke-state", "version": 2, "space": ' + b"[" * 1_000_000,
         "a class to call": pack(header | {"space": [["x", {"class": "os.system", "command": "touch executed"}]]}),
         "a policy to call": pack(header | {"policy": {"class": "eval", "source": "touch"}}),
-        "base64 that is none": good + pack(block | {"rows": "!" * 1000, "states": "c"}),
+        "base64 that is none": good + pack(block | {"rows": "!" * 1000, "states": "c"}, len(good)),
         "a number of a million digits": good + b'[9, 9, {"tell": ' + b"9" * 1_000_000 + b"}]\n",
     }
 
