@@ -39,6 +39,7 @@ test-faults: ## Do everything that can go wrong, for real, and print a table of 
 	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-faults
 	BOKE_FAULTS=all $(VENV)-integrations/bin/python -m pytest -q -n 2 --dist worksteal tests/faults $(PYTEST_ARGS)
 
+soak: MINUTES = 10
 soak: $(VENV)/.group-test ## Ten minutes of 8 threads and 4 processes on logs that are killed; MINUTES=1 is understood
 	$(PY) scripts/soak.py --minutes $(MINUTES)
 
