@@ -193,7 +193,8 @@ def warped(y: Array) -> tuple[Array, Array]:
     """
     if NATIVE is None:
         return plain_warped(y)
-    return NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
+    Y, jacobian = NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
+    return Y, jacobian
 
 
 def plain_warped(y: Array) -> tuple[Array, Array]:
