@@ -120,7 +120,9 @@ class Runs:
                 if len(rows) < len(keys):
                     seen, whole = min(seen, int(away[-1])), False
             away, found = (np.concatenate(column) for column in zip(*parts, strict=True))
-            living = alive(found) & (away <= np.uint64(seen))  # beyond what was seen of a run others may come first
+            living = alive(found)
+            if not whole:
+                living &= away < np.uint64(seen)  # from what was last seen of a run on, others may come first
             if whole or np.count_nonzero(living) >= count:
                 return _by_key(away[living], found[living])[1][:count]
             ahead *= 2
