@@ -123,31 +123,6 @@ def test_spaces_of_categories_alone():
     assert not (x == data.X).all(axis=1).any()
 
 
-@pytest.mark.parametrize(
-    "y", [np.zeros(20), np.r_[np.zeros(19), 1e308], np.r_[-1e308, np.arange(19.0)], -(10.0 ** np.arange(-300, 300, 30))]
-)
-def test_warped_values_are_finite_ordered_and_standard(y):
-    Y, jacobian = local.warped(y)
-    assert np.isfinite(Y).all() and np.isfinite(jacobian).all()
-    for version in Y:
-        assert (np.diff(version[np.argsort(y, kind="stable")]) >= 0).all()
-        assert version.std() == pytest.approx(1.0) or np.ptp(y) == 0 or np.ptp(version) == 0
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e100])
-@pytest.mark.parametrize("n", [1, 2, 60, 200])
-def test_compiled_warps_are_the_plain_ones(n, scale):
-    rng = np.random.default_rng(n)
-    for y in (
-        rng.normal(size=n),
-        np.zeros(n),
-        -np.exp(9.0 * rng.normal(size=n)),
-        rng.integers(3, size=n).astype(float),
-    ):
-        for got, expected in zip(local.warped(scale * y), local.plain_warped(scale * y), strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
-
-
 def test_the_exploring_share_is_q_and_known_in_advance():
     numbers = np.arange(100_000)
     for seed in (0, 7, 2**100 + 3):

@@ -53,7 +53,7 @@ class UpperConfidenceBound:
         from it, so that a maximum sits in a corner of a cell, often a sliver that few random points meet.
         """
         X = self.model.X / self.model.bandwidth
-        corner = vertices(X, 1.0 / self.model.bandwidth)
+        corner = vertices(X, 1.0 / self.model.bandwidth, mirrored=4 * math.isqrt(len(X)) + 4)
         k = min(3, len(X))  # a corner belongs to three cells
         away, site = (a.reshape(-1) for a in KDTree(X).query(corner, k=k))
         hoped = self.model.y[site] + self.beta * (self.model.kernel.value(np.square(away)) + self.rho) ** -0.5

@@ -38,17 +38,24 @@ def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
     return _search(tree, probes)
 
 
-def vertices(X: Array, high: ArrayLike = (1.0, 1.0)) -> Array:
+def vertices(X: Array, high: ArrayLike = (1.0, 1.0), mirrored: int | None = None) -> Array:
     """The points of the rectangle [0, high] at which the distance to X (t, 2) can have a local maximum.
 
-    Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices.
+    Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices. All of
+    it, or to save time the ``mirrored`` points nearest to each side, whose cells are the likely ones to reach it.
     """
-    (x, y), (width, height) = X.T, np.asarray(high, dtype=float)
-    mirrored = np.vstack([X, np.c_[-x, y], np.c_[2 * width - x, y], np.c_[x, -y], np.c_[x, 2 * height - y]])
-    corners = np.array(list(product((0.0, width), (0.0, height))))
-    found = Voronoi(np.unique(mirrored, axis=0)).vertices
-    inside = ((found >= -1e-9 * corners[-1]) & (found <= (1.0 + 1e-9) * corners[-1])).all(axis=1)
-    return np.vstack([np.clip(found[inside], 0.0, corners[-1]), corners])
+    ends = np.asarray(high, dtype=float)
+    parts, every = [X], np.arange(len(X))
+    for column in (0, 1):
+        for end in (0.0, ends[column]):
+            near = every if mirrored is None else np.argsort(np.abs(X[:, column] - end), kind="stable")[:mirrored]
+            beyond = X[near].copy()
+            beyond[:, column] = 2.0 * end - beyond[:, column]
+            parts.append(beyond)
+    corners = np.array(list(product((0.0, ends[0]), (0.0, ends[1]))))
+    found = Voronoi(np.unique(np.vstack(parts), axis=0)).vertices
+    inside = ((found >= -1e-9 * ends) & (found <= (1.0 + 1e-9) * ends)).all(axis=1)
+    return np.vstack([np.clip(found[inside], 0.0, ends), corners])
 
 
 def _search(tree: KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:

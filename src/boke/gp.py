@@ -24,7 +24,7 @@ from boke.space import Array
 
 LENGTHS = (0.3, 0.6, 1.2, 2.5, 5.0)  # in units of the median distance between observations
 TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
-NOISES = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1, 1.0)
+NOISES: tuple[float, ...] = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less

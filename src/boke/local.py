@@ -12,24 +12,38 @@ from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from boke import gp
-from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.keys import Numbers
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
 from boke.space import Array, Mask, Space
+from boke.warp import unwarped, warped
 
 NEAREST = 60  # observations of a local model
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
-NOISY = 1e-2  # share of noise from which on the smoothed values, not the observed ones, say which point is best
-RESOLVED = 40  # observations that a region has under noise
-MARGIN = 0.3  # improvement asked for under noise, in standard deviations of the values: smaller ones are mostly luck
-# How far below the median, in units of the upper spread, values become logarithmic
-LENGTHS = [0.3, 1.0, 3.0, math.inf]
-WARPS = np.array(LENGTHS)[:, None]
+SETTLED = 20  # observations of the box in which a gain is still looked for
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How a level of noise is met; the smoothed values, not the observed ones, then say which point is best.
+
+    Attributes:
+        share: Of noise in the signal's variance, from which on this holds.
+        resolved: Observations that a region has: with fewer it cannot tell a slope from noise.
+        margin: Improvement asked for, in standard deviations of the values: smaller ones are mostly luck.
+    """
+
+    share: float
+    resolved: int
+    margin: float
+
+
+FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
+LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class LocalModel:
     Attributes:
         center: The incumbent (d,), observed best or, under noise, smoothed best.
         best: The value to improve on, as the model sees it: that of the center, and a margin under noise.
-        noisy: Whether the model found noise.
+        noise: The noise that the model found; None is none.
         X: The observations (n, d) that it is of.
         y: Their values (n,).
         version: Which version of the values it has chosen.
@@ -50,7 +64,7 @@ class LocalModel:
     scale: float
     center: Array
     best: float
-    noisy: bool
+    noise: Noise | None
     X: Array
     y: Array
     version: int
@@ -72,7 +86,10 @@ def suggest(
         rng: Randomness of the candidates.
     """
     fitted = fit(data, space)
-    side = resolved(data, space, fitted.center) if fitted.noisy else region.side(data.outcomes(local, REPLAYED))
+    if fitted.noise is None:
+        side = region.side(data.outcomes(local, REPLAYED))
+    else:
+        side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
         side *= rng.uniform(0.5, 1.0)
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
@@ -117,13 +134,13 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
 def expected_gain(data: Data, space: Space) -> float:
     """What the next local step may bring: the largest expected improvement, in units of y, in a box around the center.
 
-    The box reaches the RESOLVED-th nearest observation: it is small where the search has settled, and does not depend
-    on the policy.
+    The box reaches the SETTLED-th nearest observation: it is small where the search has settled, and does not depend on
+    the policy.
     """
     fitted = fit(data, space)
-    fitted = replace(fitted, best=fitted.best - MARGIN * fitted.noisy)
+    fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
     cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
-    low, high = box(fitted.center, resolved(data, space, fitted.center), cells)
+    low, high = box(fitted.center, resolved(data, space, fitted.center, SETTLED), cells)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
     ends = np.array([fitted.best, fitted.best + 1.0])
     unit = np.diff(unwarped(ends, fitted.y, fitted.version))  # a line from here on
@@ -140,39 +157,44 @@ def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng
 
 
 def fit(data: Data, space: Space) -> LocalModel:
-    """The model around the best observation; where it finds noise, a larger one around the best of its smoothed values.
+    """The model around the best observation; where it finds noise, another around the best of its smoothed values.
 
-    The search for the larger one's hyperparameters starts where that of the smaller one ended.
+    Where the noise is loud the second one is larger, and the search for its hyperparameters starts where that of the
+    first ended.
     """
-    center, count, start = data.best, min(NEAREST, len(data)), gp.START
-    while True:
+    center, count, noises, start = data.best, NEAREST, gp.NOISES, gp.START
+    noise: Noise | None = None
+    for last in (False, True):
         X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
         scale = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
         Z = (points - origin) / scale
         Y, jacobian = warped(y)
-        model = gp.fit(Z, Y, jacobian, start=start)
-        _, _, noise, _, _, version = model.hyperparameters
-        noisy = noise >= NOISY
-        smooth = model.fitted() if noisy else Y[version]
+        model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
+        _, _, share, _, _, version = model.hyperparameters
+        noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
+        smooth = Y[version] if noise is None else model.fitted()
         chosen = int(np.argmax(smooth))
-        if not noisy or count == min(SMOOTHED, len(data)):
+        if last or noise is None or (noise is FAINT and chosen == 0):
             break
-        center, count, start = X[chosen], min(SMOOTHED, len(data)), model.at
+        center = X[chosen]
+        if noise is LOUD:
+            count, noises, start = SMOOTHED, LOUDER, model.at
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
         S = (features(silent, space) - origin) / scale
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
-        model = gp.fit(Z, Y, jacobian, start=model.at)
-    return LocalModel(model, origin, scale, X[chosen], float(smooth[chosen]) + MARGIN * noisy, noisy, X, y, version)
+        model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
+    best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
+    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version)
 
 
-def resolved(data: Data, space: Space, center: Array) -> float:
-    """Side of the region under noise: it reaches the RESOLVED-th nearest observation.
+def resolved(data: Data, space: Space, center: Array, count: int) -> float:
+    """Side of a region around the center that has ``count`` observations.
 
-    A single failure says little there, but a region with too few observations cannot tell a slope from noise.
+    Under noise a single failure says little, and the region must not shrink below what the noise lets it see.
     """
-    return min(LARGEST_SIDE, 2.0 * data.reach(center, RESOLVED, space))
+    return min(LARGEST_SIDE, 2.0 * data.reach(center, count, space))
 
 
 def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, S: Array) -> tuple[Array, Array, Array]:
@@ -183,64 +205,6 @@ def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, 
     y = Y[version]
     expected = np.minimum(model.predict(np.ascontiguousarray(S))[0], float(np.median(y)))
     return np.vstack([Z, S]), np.append(y, expected)[None], jacobian[version : version + 1]
-
-
-def warped(y: Array) -> tuple[Array, Array]:
-    """Versions (w, n) of the values and their log Jacobians (w,).
-
-    Above the median values are kept; below it they become logarithmic, which tames the slopes of steep functions.
-    Each version is standardized, and its Jacobian makes the likelihoods comparable.
-    """
-    if NATIVE is None:
-        return plain_warped(y)
-    Y, jacobian = NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
-    return Y, jacobian
-
-
-def plain_warped(y: Array) -> tuple[Array, Array]:
-    """The same, and its definition."""
-    bent, slope, _ = _bent(y)
-    middles, sd = _moments(bent)
-    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0])
-
-
-def unwarped(values: Array, y: Array, version: int) -> Array:
-    """What the model says about a version of y, in units of y: the inverse of ``warped``."""
-    bent, _, (factor, middle, unit) = _bent(y)
-    middles, sd = _moments(bent)
-    r = values * sd[version, 0] + middles[version, 0]
-    length = float(WARPS[version, 0])
-    if math.isfinite(length):
-        r = np.where(r < 0.0, -length * np.expm1(np.minimum(-r / length, 700.0)), r)
-    return np.asarray((middle + unit * r) * factor)
-
-
-def _bent(y: Array) -> tuple[Array, Array, tuple[float, float, float]]:
-    """The versions before they are standardized, the logarithms of their slopes, and factor, middle and unit of y."""
-    factor = _factor(y)
-    y = y / factor
-    ordered = np.sort(y)
-    middle, high, top = (float(ordered[i]) for i in (len(y) // 2, min(int(0.9 * len(y)), len(y) - 1), -1))
-    unit = max(high - middle, 1e-6 * (top - middle))
-    unit = unit if unit > 0.0 else 1.0
-    r = np.maximum(y - middle, -1e8 * unit) / unit
-    below = np.maximum(-r, 0.0) / WARPS
-    with np.errstate(over="ignore", invalid="ignore"):  # the last version is not bent: its length is infinite
-        bent = np.where(below > 0.0, -WARPS * np.log1p(below), r)
-    return bent, -np.log1p(below).sum(axis=1), (factor, middle, unit)
-
-
-def _moments(bent: Array) -> tuple[Array, Array]:
-    middles = bent.mean(axis=1, keepdims=True)
-    sd = np.sqrt(np.square(bent - middles).mean(axis=1, keepdims=True))
-    sd[sd == 0.0] = 1.0
-    return middles, sd
-
-
-def _factor(y: Array) -> float:
-    """What makes values that could overflow small."""
-    largest = float(np.abs(y).max())
-    return largest if largest > 1e150 else 1.0
 
 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from boke import gp
 from boke.data import Data, features
-from boke.local import NOISY
+from boke.local import FAINT
 from boke.recommend import Estimate
 from boke.space import Array, Space
 
@@ -112,7 +112,7 @@ class Neighbourhood:
         """A model that found no noise stays only if no noisy one is as good: few observations can hide noise."""
         if _noisy(fitted) or self.unit == 0.0:
             return fitted
-        noisy = self.fit(tuple(noise for noise in NOISES if noise >= NOISY))
+        noisy = self.fit(tuple(noise for noise in NOISES if noise >= FAINT.share))
         return noisy if noisy.hyperparameters[4] > fitted.hyperparameters[4] - DOUBT else fitted
 
 
@@ -161,7 +161,7 @@ class LeaveOneOut:
 
 
 def _noisy(fitted: Any) -> bool:
-    return bool(fitted.hyperparameters[2] >= NOISY)
+    return bool(fitted.hyperparameters[2] >= FAINT.share)
 
 
 def quantile(scores: Array, level: float) -> float:

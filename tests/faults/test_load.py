@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+from faults.forked import FORK, in_a_child
 from faults.ledger import finish, lines, log_not_lost, start
 
 from boke import Optimizer
@@ -129,16 +130,6 @@ def test_row_36_threads(tmp_path, observed):
         optimizer.close()
     assert dict(enumerate(Optimizer.load(tmp_path / "log").history.values.tolist())) == told
     observed("120 values kept, twice; no error, no deadlock")
-
-
-FORK = Optimizer(SQUARE, policy=QUICK, rng=7)
-
-
-def in_a_child(seed):
-    optimizer = FORK if seed is None else Optimizer(SQUARE, policy=QUICK, rng=seed)
-    trial = optimizer.ask()
-    optimizer.tell(trial, 1.0)
-    return trial.x.tolist()
 
 
 def test_row_38_fork_and_spawn(observed):
