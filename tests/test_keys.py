@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke.keys import TakenPoints, plain_row_keys, row_keys, uniform
+from boke.keys import TakenPoints, plain_row_keys, plain_uniform, row_keys, uniform
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 200])
@@ -33,3 +33,5 @@ def test_hashed_numbers_are_uniform_and_depend_on_the_salt():
     assert u.min() >= 0.0 and u.max() < 1.0
     assert np.abs(np.histogram(u, 20)[0] / 1000 - 1.0).max() < 0.15
     assert not (u == uniform(np.arange(20_000), 6)).any()
+    np.testing.assert_array_equal(u, plain_uniform(np.arange(20_000), 5))
+    np.testing.assert_array_equal(uniform(np.arange(9), 2**64 - 1), plain_uniform(np.arange(9), 2**64 - 1))

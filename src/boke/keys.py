@@ -38,6 +38,13 @@ def _multipliers(d: int) -> Keys:
 
 def uniform(numbers: Numbers, salt: int) -> Array:
     """A number in [0, 1) for every trial number (n,), always the same: a hash, so that all are known at once."""
+    if NATIVE is not None:
+        return np.asarray(NATIVE.uniform(np.ascontiguousarray(numbers), salt))
+    return plain_uniform(numbers, salt)
+
+
+def plain_uniform(numbers: Numbers, salt: int) -> Array:
+    """The same, and its definition."""
     mixed = (numbers.astype(np.uint64) ^ np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)  # arrays wrap around
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

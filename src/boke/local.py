@@ -19,9 +19,9 @@ from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped, warped
 
-NEAREST = 60  # observations of a local model
+NEAREST = 50  # observations of a local model
 SMOOTHED = 200  # observations of one that averages noise out
-CANDIDATES, TOPS, EVALUATIONS = 256, 3, 30  # screened, climbed from, evaluations of each climb
+CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 SETTLED = 20  # observations of the box in which a gain is still looked for

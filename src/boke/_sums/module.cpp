@@ -165,6 +165,19 @@ nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const st
     return {keys, {n}, owner};
 }
 
+Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
+    std::vector<double> result(numbers.shape(0));
+    for (std::size_t i = 0; i < result.size(); ++i) {
+        std::uint64_t mixed = (static_cast<std::uint64_t>(numbers.data()[i]) ^ salt) * 0x9E3779B97F4A7C15u;
+        mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+        mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+        mixed ^= mixed >> 31;
+        result[i] = static_cast<double>(mixed >> 11) * 0x1p-53;
+    }
+    const std::size_t n = result.size();
+    return made(std::move(result), {n});
+}
+
 // y (n) is finite and below 1e150; lengths may be infinite.
 nb::tuple warped(Vector y, const std::vector<double> &lengths) {
     const std::size_t n = y.shape(0), versions = lengths.size();
@@ -205,6 +218,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("bytes", &Sums::bytes);
     bind_local_gp(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
+    m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.local has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
