@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
-from boke.argmax import LOCAL_PAYS, argmax
+from boke.argmax import argmax
 from boke.bandwidth import Bandwidth, Silverman
 from boke.data import Data
 from boke.design import DESIGNS
@@ -36,7 +36,7 @@ from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
 from boke.space import Array, Mask, Space
 
-CORNERS = 64  # corners of Voronoi cells, in the plane, in which candidates are placed
+CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane, and of how many cells at most
 CENTERS = 256  # observations near which candidates are placed, at most
 BEST = 64  # neighbours of the best observation that every sample has
 
@@ -145,7 +145,7 @@ class BOKE:
         beta = self.beta(len(data) + len(data.silent), space.dim)
         rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
         f = UpperConfidenceBound(model, beta, self.rho)
-        plane = space.dim == 2 and not space.categorical.any() and len(model.X) < LOCAL_PAYS
+        plane = space.dim == 2 and not space.categorical.any() and len(model.X) <= CELLS
         x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, rng)
         return Suggestion(x, "explore", model, beta, self.rho, seen)
 
