@@ -36,7 +36,7 @@ from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
 from boke.space import Array, Mask, Space
 
-CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane, and of how many cells at most
+CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane; of that many cells at most
 CENTERS = 256  # observations near which candidates are placed, at most
 BEST = 64  # neighbours of the best observation that every sample has
 
