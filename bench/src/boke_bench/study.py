@@ -61,6 +61,12 @@ class Cell:
     def shows_regret(self) -> bool:
         return self.knows_optimum and not self.as_value
 
+    def of(self, seed: int) -> Cell:
+        """The run of one seed; none, if it was not done."""
+        kept = np.asarray(self.seeds) == seed
+        columns = ("seeds", "true", "optimizer_s", "wall_s", "optimum")
+        return replace(self, **{name: getattr(self, name)[kept] for name in columns})
+
     @cached_property
     def regret(self) -> Array:
         """Simple regret (n, T)."""
@@ -219,14 +225,18 @@ def pooled(studies: Sequence[Study], where: Mapping[str, Any], only: Sequence[st
 
     Args:
         studies: At least one.
-        where: Values that the spec of a problem must have.
+        where: Values that the spec of a problem must have, and perhaps a "seed".
         only: The optimizers to compare; all by default.
     """
+    where = dict(where)
+    seed = where.pop("seed", None)
     views = []
     for view in (view for study in studies for view in study.views):
         if any(str(view.panel.problem.get(key)) != str(value) for key, value in where.items()):
             continue
         cells = {name: cell for name, cell in view.cells.items() if only is None or name in only}
+        if seed is not None:
+            cells = {name: one for name, cell in cells.items() if len((one := cell.of(int(seed))).seeds)}
         if cells:
             views.append(View(view.panel, cells))
     return replace(studies[0], views=views)
