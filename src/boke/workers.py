@@ -74,7 +74,7 @@ class Worker:
                 self._start_the_clock()
         except (EOFError, OSError):
             self.alive = False
-            wait([self.process.sentinel], GRACE)
+            self.process.join(GRACE)  # its files close a moment before it can be asked how it ended
             code = self.process.exitcode
             how = "" if code is None else f": exit code {code}" if code >= 0 else f": {signal.Signals(-code).name}"
             return (ChildProcessError(f"the process died{how}"),)
@@ -95,7 +95,7 @@ class Worker:
             for kill in (os.killpg, os.kill):  # in its first moments it has no group yet
                 with contextlib.suppress(OSError):
                     kill(pid, sign)
-            wait([self.process.sentinel], GRACE)
+            self.process.join(GRACE)  # its files close a moment before it can be asked how it ended
         self.process.join()
         self.pipe.close()
 
