@@ -23,6 +23,7 @@ help: ## Show the targets
 demo: $(VENV)/.group-demo ## Tune a model from one TOML file; writes demo.html and demo.png. TRIALS=100 goes on to 100
 	$(PY) -m boke.cli run examples/demo/study.toml --trials $(TRIALS)
 	$(PY) -m boke.cli recommend examples/demo/study.toml
+	$(PY) examples/demo/random_search.py $(TRIALS)
 	$(PY) -m boke.cli report examples/demo/study.toml --out demo.html --png demo.png
 
 test: $(VENV)/.group-test ## Run the tests; WORKERS=4 and PYTEST_ARGS="-k space" are understood
