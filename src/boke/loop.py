@@ -75,22 +75,7 @@ def minimize(
         budget was used up, 1 when the callback stopped the run, 2 when it was interrupted, 3 when no evaluation
         succeeded and 4 when a reason of ``stop`` ended it. stop says why as a dict: {reason: what was reached}.
     """
-    return _optimize(
-        "minimize",
-        fun,
-        bounds,
-        n_trials,
-        x0,
-        policy,
-        rng,
-        callback,
-        workers,
-        progress,
-        raise_on_error,
-        timeout,
-        log,
-        stop,
-    )
+    return _optimize(direction="minimize", **locals())  # all of the arguments, by name
 
 
 def maximize(
@@ -110,22 +95,7 @@ def maximize(
     stop: Mapping[str, float] | None = None,
 ) -> OptimizeResult:
     """Maximize a function; the arguments and the result are those of ``minimize``, and larger is better."""
-    return _optimize(
-        "maximize",
-        fun,
-        bounds,
-        n_trials,
-        x0,
-        policy,
-        rng,
-        callback,
-        workers,
-        progress,
-        raise_on_error,
-        timeout,
-        log,
-        stop,
-    )
+    return _optimize(direction="maximize", **locals())  # all of the arguments, by name
 
 
 def _optimize(
