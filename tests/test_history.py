@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boke.data import Data
-from boke.history import HORIZON, LONGEST, History, Memory, State, as_value
+from boke.history import HORIZON, LONGEST, PATIENCE, History, Memory, State, as_value, oldest
 from boke.keys import row_keys
 from boke.space import Categorical, Float, Int, Space
 
@@ -256,6 +256,44 @@ def test_failures_can_count_as_the_worst_value():
     nothing.finish(0, np.array([np.nan]))
     assert len(nothing.data(1.0, discourage=True).y) == 0  # there is no worst value yet
     assert len(nothing.data(1.0, discourage=True).silent) == 6
+
+
+def oldest_by_hand(pending, told):
+    """Go back from the newest trial until one is out for too long."""
+    out = back = 0
+    for number in reversed(range(max(0, len(pending) - HORIZON), len(pending))):
+        out, back = out + pending[number], back + told[number]
+        if pending[number] and back > PATIENCE * out:
+            return number + 1
+    return max(0, len(pending) - HORIZON)
+
+
+@given(st.lists(st.sampled_from("ppttttttttttttttttttttttttttu"), max_size=200), st.integers(1, 30))
+def test_the_oldest_pending_trial_that_counts(letters, group):
+    letters = [letter for letter in letters for _ in range(group)][-300:]
+    pending, told = (np.array([letter == which for letter in letters], dtype=bool) for which in "pt")
+    assert oldest(pending, told) == oldest_by_hand(pending, told)
+
+
+def test_a_hundred_killed_workers_are_soon_forgotten_and_slow_ones_are_not():
+    history, rows = History(space()), natives(0, 300)
+    history.append(rows[:100], asked=True)  # a hundred workers are killed, and another goes on alone
+    for number in range(100, 100 + PATIENCE + 1):
+        assert len(history.data(1.0).silent) == 100
+        history.append(rows[[number]], asked=True)
+        history.finish(number, np.array([1.0]))
+    assert len(history.data(1.0).silent) == 0
+    slow = History(space())  # a hundred workers, the first of which takes three times as long as the others
+    slow.append(rows[:100], asked=True)
+    for number in range(100, 300):
+        slow.finish(number - 99, np.array([1.0]))
+        slow.append(rows[[number]], asked=True)
+        assert len(slow.data(1.0).silent) == 100
+    told = History(space())
+    told.append(rows[:3], asked=True)
+    told.append(rows[3:], asked=False)  # results from elsewhere say nothing about the time that ours take
+    told.finish(3, np.ones(297))
+    assert len(told.data(1.0).silent) == 3
 
 
 def test_pending_trials_age_by_the_numbers_that_followed():

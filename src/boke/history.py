@@ -22,7 +22,8 @@ LONGEST = 1 << 62
 FORGETTING = 0x5851F42D4C957F2D  # salt of the ages at which trials are forgotten
 INDEXED = 1000  # trials from which on an index is kept; below, looking at all rows costs less
 
-HORIZON = 1000  # pending trials count while so many numbers or fewer have followed: killed workers never tell theirs
+HORIZON = 1000  # pending trials that count are among so many of the last numbers,
+PATIENCE = 7  # and no more newer ones than this have come back for each that is out: killed workers never tell theirs
 
 
 class State(Enum):
@@ -53,6 +54,23 @@ class Trial:
     state: State = State.PENDING
     value: float | None = None
     reason: str | None = None
+
+
+def oldest(pending: Mask, told: Mask) -> int:
+    """The number from which on pending trials count; those before it are taken for dead.
+
+    With w workers about w others come back while one is out, so a trial that has seen many times as many newer ones
+    come back as are out will hardly come back itself. Looking back from the newest, the first such trial is the end:
+    whatever is older has waited longer. Clocks and the order of results play no part.
+
+    Args:
+        pending: Which trials (n,), by number, are out.
+        told: Which of them (n,) were asked for and have come back.
+    """
+    start = max(0, len(pending) - HORIZON)
+    out, back = pending[start:][::-1], told[start:][::-1]
+    late = np.flatnonzero(out & (np.cumsum(back) > PATIENCE * np.cumsum(out)))
+    return len(pending) - int(late[0]) if len(late) else start
 
 
 def as_value(value: Any) -> float | None:
@@ -118,6 +136,7 @@ class History:
         self.arrivals = 0
         self._indexes: dict[tuple[float, bool], Index] = {}  # by sign, and whether failures discourage
         self._views: list[weakref.ref[View]] = []
+        self._oldest: int | None = None  # pending trial that counts, once it is needed
 
     def __len__(self) -> int:
         return self._n
@@ -174,8 +193,17 @@ class History:
 
     def pending(self, rows: Numbers) -> Mask:
         """Which rows are pending, and not for too long."""
-        recent = (rows >= self._n - HORIZON) & self._remembered(rows, self._n)
+        if self._oldest is None:
+            start = max(0, self._n - HORIZON)
+            states = self.states[start:]
+            self._oldest = start + oldest(states == State.PENDING.value, _told(states) & (self.asked_at[start:] >= 0))
+        recent = (rows >= self._oldest) & self._remembered(rows, self._n)
         return np.asarray((self._state[rows] == State.PENDING.value) & recent)
+
+    def open(self) -> Numbers:
+        """The rows that are pending, and not for too long."""
+        rows = np.arange(max(0, self._n - HORIZON), self._n)
+        return rows[self.pending(rows)]
 
     def until(self, rows: Numbers) -> Numbers | None:
         """The number of the last trial that is chosen with these rows in mind; None is for ever."""
@@ -240,7 +268,7 @@ class History:
         n = len(native)
         self.append(native, asked=False)
         self._indexes.clear()
-        self._value[:n], self._state[:n] = values, states
+        self._value[:n], self._state[:n], self._oldest = values, states, None
         self._told_at[:n], self._asked_at[:n] = told_at, asked_at
         self._reasons = dict(reasons)
         self.arrivals = int(told_at.max(initial=-1)) + 1
@@ -257,15 +285,15 @@ class History:
             return view
         n = self._n if before is None else before
         states, x = self._state[:n], self._x[:n]
-        remembered = self._remembered(np.arange(n), n)
-        complete = (states == State.COMPLETE.value) & remembered
-        failed = (states == State.FAILED.value) & remembered
-        pending = (states == State.PENDING.value) & remembered
+        told, pending = _told(states), states == State.PENDING.value
         if before is not None:
-            known = (self._told_at[:n] >= 0) & (self._told_at[:n] < self._asked_at[before])
-            pending |= (complete | failed) & ~known
-            complete, failed = complete & known, failed & known
-        pending[: max(0, n - HORIZON)] = False
+            known = self._told_at[:n] < self._asked_at[before]
+            pending, told = pending | (told & ~known), told & known
+        pending[: oldest(pending, told & (self._asked_at[:n] >= 0))] = False
+        remembered = self._remembered(np.arange(n), n)
+        complete = (states == State.COMPLETE.value) & told & remembered
+        failed = (states == State.FAILED.value) & told & remembered
+        pending &= remembered
         silent = pending | failed
         if discourage and complete.any():
             complete, silent = complete | failed, pending
@@ -299,6 +327,8 @@ class History:
         return view
 
     def _hold(self) -> None:
+        """Called before anything changes."""
+        self._oldest = None
         for reference in self._views:
             if (view := reference()) is not None:
                 view.hold()
@@ -308,3 +338,7 @@ class History:
         for name in ("_native", "_x", "_value", "_state", "_told_at", "_asked_at"):
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.empty_like(column)]))
+
+
+def _told(states: NDArray[np.uint8]) -> Mask:
+    return np.asarray((states == State.COMPLETE.value) | (states == State.FAILED.value))

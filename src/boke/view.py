@@ -36,6 +36,7 @@ class Columns(Protocol):
     def complete(self, rows: Numbers) -> Mask: ...
     def failed(self, rows: Numbers) -> Mask: ...
     def pending(self, rows: Numbers) -> Mask: ...
+    def open(self) -> Numbers: ...  # the rows that are pending
     def until(self, rows: Numbers) -> Numbers | None: ...  # the last trial that still remembers them; None: for ever
     def __len__(self) -> int: ...
 
@@ -55,7 +56,7 @@ class Index:
         self._in = np.zeros(0, bool)  # rows that count as told
         self._record = np.empty(0)  # largest value up to each row
         self._asked, self._asks = np.empty(0, dtype=np.int64), 0  # trials that were asked for, and how many
-        self._silent = np.empty(0, dtype=np.int64)
+        self._quiet, self._silent = np.empty((2, 0), dtype=np.int64)  # failed rows that don't count; and pending ones
         self._points, self._content, self._ends = Runs(), Runs(), Runs()
         self._near, self._box = Around(self._distances), Around(self._box_distances)
         self._plus = self._minus = self._failures = 0  # rows with an infinite value, and with none
@@ -181,8 +182,9 @@ class Index:
         self._finished, self._removed = [], []
         self._leave(gone[self._in[gone]], known)
         self._join(rows[self._told(rows)], known)
-        silent = np.append(self._silent, fresh)
-        self._silent = silent[self._lives(silent) & ~self._told(silent)]
+        quiet = np.append(self._quiet, rows)
+        self._quiet = quiet[self.columns.failed(quiet) & ~self._told(quiet)]
+        self._silent = np.append(self._quiet, self.columns.open())
 
     def _join(self, rows: Numbers, known: int) -> None:
         y = self.raw(rows)

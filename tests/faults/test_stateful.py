@@ -132,8 +132,8 @@ class Machine(RuleBasedStateMachine):
         """The same trials told in another order give the same next suggestion."""
         history = self.optimizer.history
         other = Optimizer(self.space, policy=POLICY, rng=self.seed)
-        if len(history):
-            other.history.append(history.native, asked=True)
+        for i, row in enumerate(history.native):
+            other.history.append(row[None], asked=bool(history.asked_at[i] >= 0))
         told = {i: m for i, m in enumerate(self.model) if m[1] in ("complete", "failed")}
         for i in np.random.default_rng(seed).permutation(sorted(told)).tolist():
             other.history.finish(i, np.array([math.nan if told[i][2] is None else told[i][2]]))

@@ -284,6 +284,11 @@ def test_trials_of_killed_workers_are_bounded_and_age_out():
     late = optuna.trial.create_trial(state=TrialState.RUNNING)
     late.number = 5000
     assert reader.pending(late) == []
+    for _ in range(8):  # so many have come back since that the others will not
+        asked = study.ask(BOX)
+        study.tell(asked, 1.0)
+    reader.read(study)
+    assert [set(params) for params in reader.pending(study.trials[asked.number])] == []
 
 
 def test_a_failed_trial_is_not_suggested_again():

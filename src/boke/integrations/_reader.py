@@ -17,12 +17,12 @@ from optuna.distributions import BaseDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from boke.history import HORIZON, oldest
 from boke.integrations._columns import Columns
 from boke.keys import row_keys
 from boke.space import Array, Mask
 
-PENDING = 100  # running trials that count, the newest ones,
-HORIZON = 1000  # among so many trial numbers: those of killed workers must not weigh on the search for ever
+PENDING = 100  # running trials that count, the newest ones
 STARTING = 16  # trial numbers among which those without parameters are taken for just started, not for dead
 MEANT = "boke:params"  # attribute of failed trials: parameters that were suggested and not asked for
 COMPLETE, PRUNED, FAILED, LOST = range(4)  # kinds of finished trials
@@ -100,6 +100,7 @@ class Reader:
         self._last: tuple[int, int] | None = None
         self._open: list[int] = []  # positions of unfinished trials
         self._running: list[FrozenTrial] = []
+        self._told = bytearray()  # by number, whether it is finished
         self._tables: dict[tuple[str, ...], Table] = {}
         self._groups: list[tuple[str, ...]] | None = None
         self._space: dict[str, BaseDistribution] | None = None
@@ -121,6 +122,8 @@ class Reader:
         self._last = (trials[-1].number, trials[-1]._trial_id) if trials else None
         for trial in new:
             self._learn(trial)
+            self._told.extend(bytes(max(0, trial.number + 1 - len(self._told))))
+            self._told[trial.number] = True
         self.finished.extend(new)
         for table in self._tables.values():
             if new:
@@ -172,13 +175,16 @@ class Reader:
         return table
 
     def pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
-        """Parameters of the other running trials."""
-        others = [
-            other
-            for other in self._running
-            if other.params and other.number != trial.number and other.number > trial.number - HORIZON
-        ]
-        return [other.params for other in sorted(others, key=lambda other: -other.number)[:PENDING]]
+        """Parameters of the other running trials, as far as they are not taken for dead."""
+        others = {other.number: other for other in self._running if other.params and other.number != trial.number}
+        first = max(0, trial.number - HORIZON)
+        length = max([trial.number, *others, len(self._told) - 1]) + 1 - first
+        out, back = np.zeros((2, length), dtype=bool)
+        out[[number - first for number in others if number >= first]] = True
+        told = np.frombuffer(self._told[first:], dtype=bool)
+        back[: len(told)] = told
+        start = first + oldest(out, back)
+        return [others[number].params for number in sorted(others, reverse=True) if number >= start][:PENDING]
 
     def starting(self, trial: FrozenTrial, names: Names[str]) -> list[int]:
         """Numbers of the trials just before this one that are being given these parameters at this moment."""
