@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -88,23 +89,32 @@ class Worker:
             self.deadline = time.monotonic() + self.timeout
 
     def end(self) -> None:
-        """End the process and all that it has started."""
-        pid = self.process.pid
-        assert pid is not None
-        for sign in (signal.SIGTERM, signal.SIGKILL):  # not reaped before the second, so the number is still its own
-            for kill in (os.killpg, os.kill):  # in its first moments it has no group yet
-                with contextlib.suppress(OSError):
-                    kill(pid, sign)
-            self.process.join(GRACE)  # its files close a moment before it can be asked how it ended
-        self.process.join()
+        end(self.process)
         self.pipe.close()
 
 
-def _serve(fun: Callable[[Any], Any], pipe: Connection) -> None:
+def end(process: BaseProcess) -> None:
+    """End a process that has called ``begin``, and all that it has started."""
+    pid = process.pid
+    assert pid is not None
+    for sign in (signal.SIGTERM, signal.SIGKILL):  # not reaped before the second, so the number is still its own
+        for kill in (os.killpg, os.kill):  # in its first moments it has no group yet
+            with contextlib.suppress(OSError):
+                kill(pid, sign)
+        process.join(GRACE)
+    process.join()
+
+
+def begin() -> None:
+    """Make this process a group of its own, which Ctrl-C does not reach and which ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     with contextlib.suppress(OSError):
         os.setsid()
     threading.Thread(target=_follow, daemon=True).start()
+
+
+def _serve(fun: Callable[[Any], Any], pipe: Connection) -> None:
+    begin()
     pipe.send("ready")
     while True:
         point = pipe.recv()

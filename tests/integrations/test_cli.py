@@ -35,6 +35,8 @@ if mode == "json":
 elif mode == "regex": print(f"loss={value} after 3 steps")
 elif mode == "two": print(x + y, x - y)
 elif mode == "silent": pass
+elif mode in ("digits", "deep"):
+    with open(sys.argv[4], "w") as f: f.write("9" * 400 if mode == "digits" else "[" * 100_000)
 else: print(value)
 """
 
@@ -140,6 +142,8 @@ def test_where_the_value_is_by_option(folder, option):
         ("silent", "", "'hard' is not a number"),
         ("silent", "value = {regex = 'loss=(.+)'}", "nothing in the output matches"),
         ("silent", 'value = {json = "{out}/no.json"}', "there is no file"),
+        ("digits {out}/r.json", 'value = {json = "{out}/r.json"}', "is not a number"),
+        ("deep {out}/r.json", 'value = {json = "{out}/r.json"}', "cannot be read"),
     ],
 )
 def test_failures_are_trials_with_a_reason_and_a_log(folder, mode, objective, reason):
@@ -180,12 +184,32 @@ def test_a_python_function(folder):
         else:
             assert "the process died: exit code 3" in reason if x > 0.8 else "not a number" in reason
     assert Path("study-logs/00000/stdout.txt").read_text().startswith("pid ")
-    Path("model.py").write_text("import time\ndef loss(p): time.sleep(60)\n")
+
+
+def test_a_python_function_that_hangs_is_killed_with_what_it_has_started(folder):
+    Path("model.py").write_text(
+        "import subprocess\n"
+        "def loss(p):\n"
+        "    child = subprocess.Popen(['sleep', '600'])\n"
+        "    open('pid', 'w').write(str(child.pid))\n"
+        "    child.wait()\n"
+    )
     study_file(name="slow.toml")
     start = time.monotonic()
-    call("run", "slow.toml", "--python", "model.py:loss", "--timeout", 0.5, "--trials", 1, "-q", code=1)
+    call("run", "slow.toml", "--python", "model.py:loss", "--timeout", 2, "--trials", 1, "-q", code=1)
     assert time.monotonic() - start < 30
     assert "timeout" in load("slow.toml").trials[0].user_attrs["reason"]
+    deadline = time.monotonic() + 10  # killed, it may still have to be reaped by whoever adopts it
+    while alive(int(Path("pid").read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_several_objectives(folder):
@@ -287,7 +311,21 @@ def test_wrong_input_is_one_message_and_exit_code_2(folder, words, text):
         "[objective]\ntimeout = -1\n[space]\nx = [1, 2]",
         "[objective]\nvalue = 3\n[space]\nx = [1, 2]",
         "[objective]\nshell = true\n[space]\nx = [1, 2]",
+        "[objective]\ntimeout = nan\n[space]\nx = [1, 2]",
+        "trials = 0x" + "f" * 5000 + "\n[space]\nx = [1, 2]",
+        "[space]\nx = " + "[" * 5000 + "]" * 5000,
+        "[space]\nx = {low = 0, high = " + "9" * 5000 + "}",
+        "[space]\nx = {low = 0.0, high = " + "9" * 400 + "}",
+        "[space]\nx = {low = nan, high = 1.0}",
+        "[space]\nx = {low = 0.0, high = inf}",
+        "[space]\nx = {low = 0.0, high = 1.0, step = nan}",
+        "[space]\nx = {low = 0.0, high = 1.0, step = 1e-320}",
+        "[space]\nx = {low = 0.0, high = 1.0, step = 'a'}",
+        '[space]\nx = {low = 0.5, high = 3, type = "int"}',
+        "[space]\nx = {low = 0, high = 3, step = 0}",
+        "[space]\nx = [1, 1]",
     ],
+    ids=lambda content: content[-40:],
 )
 def test_wrong_files_are_named(folder, content):
     Path("wrong.toml").write_text(content)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from boke.workers import begin
+
+
+READY = "ready"
 
 
 def load(target: str) -> Any:
@@ -34,8 +38,9 @@ def load(target: str) -> Any:
 
 
 def serve(target: str, pipe: Connection) -> None:
-    """Answer (params, file for stdout, file for stderr) with (values, reason), until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    """Say that it is ready, then answer (params, file for stdout, file for stderr) with (values, reason)."""
+    begin()
+    pipe.send(READY)
     function = None
     while True:
         try:

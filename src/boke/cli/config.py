@@ -23,6 +23,7 @@ nozzle = ["fan", "cone"]              # choices
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from boke.cli.errors import Problem
 from boke.cli.reading import LAST_LINE, Reading, reading_of
+from boke.space import Categorical
 
 KEYS = {"name", "storage", "direction", "trials", "workers", "seed", "objective", "space"}
 OBJECTIVE_KEYS = {"command", "python", "value", "timeout"}
@@ -94,7 +96,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise Problem(f"There is no file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise Problem(f"{path} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # too deep or too many digits are no TOML errors of their own
         raise Problem(f"{path} is not valid TOML: {error}") from None
 
 
@@ -109,7 +111,7 @@ def objective_of(table: Any, path: Path) -> Objective:
     if python is not None:
         python = _relative_to(path, str(python))
     timeout = table.get("timeout")
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0):
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise Problem(f"The 'timeout' of {path} must be a positive number of seconds. Got {timeout!r}.")
     return Objective(command, python, reading_of(table.get("value", "last-line"), str(path)), timeout)
 
@@ -122,7 +124,7 @@ def space_of(table: Any, where: str) -> Distributions:
     for name, given in table.items():
         try:
             space[str(name)] = _distribution(given)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise Problem(f"The parameter {name!r} of {where} is wrong: {error}") from None
     return space
 
@@ -134,6 +136,7 @@ def _distribution(given: Any) -> BaseDistribution:
         for choice in given:
             if not isinstance(choice, str | int | float | bool):
                 raise TypeError(f"a choice must be a string, a number or a boolean. Got {choice!r}.")
+        Categorical(given)  # refuses a choice that is there twice
         return CategoricalDistribution(given)
     if not isinstance(given, Mapping):
         raise TypeError(f"it must be a table with 'low' and 'high', or a list of choices. Got {given!r}.")
@@ -142,12 +145,17 @@ def _distribution(given: Any) -> BaseDistribution:
     if missing := sorted({"low", "high"} - set(given)):
         raise ValueError(f"it lacks {missing}.")
     low, high, log, step = given["low"], given["high"], bool(given.get("log", False)), given.get("step")
-    for bound in (low, high):
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise TypeError(f"its bounds must be numbers. Got {bound!r}.")
+    numbers = {"low": low, "high": high, **({} if step is None else {"step": step})}
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError(f"its {name} must be a number. Got {number!r}.")
+        if not abs(number) <= sys.float_info.max:
+            raise ValueError(f"its {name} must be finite, and a double.")
     kind = given.get("type", "int" if isinstance(low, int) and isinstance(high, int) else "float")
     if kind == "int":
-        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+        if any(number != int(number) for number in numbers.values()):
+            raise ValueError(f"it is of integers. Got {numbers}.")
+        return IntDistribution(int(low), int(high), log=log, step=1 if step is None else int(step))
     if kind == "float":
         return FloatDistribution(float(low), float(high), log=log, step=step)
     raise ValueError(f"its type must be 'int' or 'float'. Got {kind!r}.")
@@ -183,4 +191,6 @@ def _positive(value: Any, key: str, path: Path) -> int:
 def _whole(value: Any, key: str, path: Path) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Problem(f"The '{key}' of {path} must be an integer, 0 or more. Got {value!r}.")
+    if value >= 2**63:  # what TOML promises; hexadecimal numbers can be of any length
+        raise Problem(f"The '{key}' of {path} must be less than 2**63.")
     return value

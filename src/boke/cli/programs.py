@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from boke.cli.child import serve
+from boke.cli.child import READY, serve
 from boke.cli.config import Config
 from boke.cli.errors import Problem
+from boke.workers import end
 
 TICK = 0.1  # seconds between looks at the clock and at the stop sign
 GRACE = 0.5  # seconds between asking a program to end and ending it
@@ -152,19 +153,24 @@ class Function:
 
     def __call__(self, params: Mapping[str, Any], number: int, folder: Path, stop: threading.Event) -> Outcome:
         folder.mkdir(parents=True, exist_ok=True)
+        start = time.monotonic()
         if self._process is None or not self._process.is_alive():
             self._start()
-        start = time.monotonic()
+            start = math.inf  # a Python that comes up is no part of the evaluation
         try:
             self._pipe.send((dict(params), str(folder / "stdout.txt"), str(folder / "stderr.txt")))
-            while not self._pipe.poll(TICK):
-                if stop.is_set():
+            while True:
+                if self._pipe.poll(TICK):
+                    if (answer := self._pipe.recv()) != READY:
+                        break
+                    start = time.monotonic()
+                elif stop.is_set():
                     self.close()
                     return Outcome(None, "interrupted", interrupted=True)
-                if self.timeout is not None and time.monotonic() - start > self.timeout:
+                elif self.timeout is not None and time.monotonic() - start > self.timeout:
                     self.close()
                     return Outcome(None, f"timeout: it ran for more than {self.timeout:g} s")
-            values, reason = self._pipe.recv()
+            values, reason = answer
         except (EOFError, OSError):
             self._process.join(GRACE)
             code = self._process.exitcode
@@ -185,8 +191,7 @@ class Function:
 
     def close(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.join()
+            end(self._process)
             self._pipe.close()
             self._process = None
 

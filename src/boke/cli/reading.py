@@ -48,7 +48,7 @@ class Reading:
             content = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ValueError(f"there is no file {file}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"{file} cannot be read: {error}") from None
         if not self.keys:
             return content if isinstance(content, list) else [content]
@@ -64,7 +64,7 @@ def reading_of(given: Any, where: str) -> Reading:
         return LAST_LINE
     if isinstance(given, Mapping) and set(given) in ({"json"}, {"json", "key"}):
         keys = given.get("key", [])
-        return Reading("json", str(given["json"]), tuple([keys] if isinstance(keys, str) else map(str, keys)))
+        return Reading("json", str(given["json"]), tuple(map(str, keys if isinstance(keys, list) else [keys])))
     if isinstance(given, Mapping) and set(given) == {"regex"}:
         return Reading("regex", _pattern(str(given["regex"]), where))
     raise Problem(
@@ -107,5 +107,5 @@ def _number(value: Any) -> float:
         if isinstance(value, bool) or value is None:
             raise ValueError
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{value!r:.200} is not a number") from None
