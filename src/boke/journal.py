@@ -210,7 +210,9 @@ def _write(path: Path, content: Iterable[Record]) -> IO[bytes]:
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", folder)
     temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    handle = os.open(temporary, flags, 0o666 if mode is None else mode & 0o600)  # nobody reads it who must not
     file = os.fdopen(handle, "r+b")
     try:
         if fcntl is not None:
@@ -219,8 +221,8 @@ def _write(path: Path, content: Iterable[Record]) -> IO[bytes]:
             file.write(pack(record, file.tell()))
         file.flush()
         os.fsync(handle)
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(temporary, os.stat(target).st_mode & 0o777)
+        if mode is not None:
+            os.chmod(temporary, mode)
         if fcntl is None:
             file.close()  # Windows does not rename open files
         os.replace(temporary, target)

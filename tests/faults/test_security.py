@@ -273,6 +273,22 @@ def test_files_get_the_permissions_of_the_umask(tmp_path, umask, mode):
         os.umask(old)
 
 
+def test_a_private_file_is_never_open_to_others(tmp_path, monkeypatch):
+    """While the new content of a file with mode 0600 is written, nobody else may read that either."""
+    path, modes, fsync = tmp_path / "state", [], os.fsync
+    optimizer = Optimizer([(0, 1)], rng=0)
+    optimizer.save(path)
+    path.chmod(0o600)
+
+    def seen(handle):
+        modes.append(os.fstat(handle).st_mode & 0o777)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    optimizer.save(path)
+    assert modes[0] == 0o600 and path.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_killed_run_takes_its_processes_along(tmp_path):
     """kill -9 of minimize with workers: they and what they have started end too."""
     script = tmp_path / "job.py"
