@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+import wsgiref.util
 
 import numpy as np
 import pytest
@@ -350,7 +351,26 @@ def test_row_29_names(tmp_path, monkeypatch, postgres_url, observed):
     found = testing.CliRunner().invoke(command, ["best", "s.db", "--json"])
     assert found.exit_code == 0, found.output
     assert set(json.loads(found.output)["params"]) == {*NAMES, NAMES[1] + "x"}
-    observed(f"round trip through {', '.join(places)} and the command line")
+    places.append("command line")
+    if importlib.util.find_spec("optuna_dashboard") is not None:
+        shown = dashboard(f"sqlite:///{folder}/s.db", "/api/studies/1")
+        assert shown["name"] == NAMES[3]
+        for trial, params in zip(shown["trials"], expected, strict=True):
+            assert {p["name"]: p["param_external_value"] for p in trial["params"]} == {
+                k: str(params[k]) for k in params
+            }
+        places.append("dashboard")
+    observed(f"round trip through {', '.join(places)}")
+
+
+def dashboard(url, path):
+    """What the server behind the dashboard says."""
+    import optuna_dashboard
+
+    asked = {"PATH_INFO": path}
+    wsgiref.util.setup_testing_defaults(asked)
+    server = optuna_dashboard.wsgi(url)
+    return json.loads(b"".join(server(asked, lambda *answer: None)))
 
 
 def test_row_30_spaces_that_change(observed):

@@ -149,26 +149,37 @@ def test_row_10_sigterm_command_line(tmp_path, observed):
     observed("exit code 143, no trial left running, resumed study equal to the uninterrupted one")
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """Two MiB, where root may mount; otherwise a limit on the size of files, which fails in the same way."""
+@pytest.fixture(params=["a tmpfs of 2 MiB", "an injected error"])
+def small_disk(request, tmp_path, monkeypatch):
+    """A folder with room for 100 kB: really, where root may mount, and by errors of ``write`` everywhere."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = (
-        os.getuid() == 0
-        and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True).returncode
-        == 0
-    )
-    if not mounted:
-        pytest.skip("needs root and the right to mount a tmpfs; row 14 injects the same error")
-    yield folder
+    ballast = folder / "ballast"
+    if request.param == "an injected error":
+        write = os.pwrite
+
+        def full(handle, content, at):
+            if ballast.exists() and at + len(content) > 100_000:
+                write(handle, content[: max(0, 100_000 - at)], at)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(handle, content, at)
+
+        monkeypatch.setattr(os, "pwrite", full)
+        ballast.touch()
+        yield request.param, folder
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("needs root and the right to mount a tmpfs; the error is injected instead")
+    ballast.write_bytes(b"x" * 1_990_000)
+    yield request.param, folder
     subprocess.run(["umount", folder], check=True)
 
 
 def test_row_12_disk_full(small_disk, tmp_path, observed):
-    """disk full (2 MiB tmpfs), room made, resume"""
-    path, ledger, ballast = small_disk / "log", tmp_path / "ledger", small_disk / "ballast"
-    ballast.write_bytes(b"x" * 1_900_000)
+    """disk full, room made, resume"""
+    way, folder = small_disk
+    path, ledger, ballast = folder / "log", tmp_path / "ledger", folder / "ballast"
     optimizer = Optimizer.open(path, BOX, rng=5, policy=QUICK)
 
     def until_full():
@@ -197,7 +208,7 @@ def test_row_12_disk_full(small_disk, tmp_path, observed):
         again.tell(trial, 3.0)
         note(ledger, trial.number, trial.params, 3.0)
     assert log_not_lost(ledger, path)[0] == known + 2
-    observed(f"OSError (ENOSPC), {known} results there, the same object and a new one went on")
+    observed(f"{way}: OSError (ENOSPC), {known} results there, the same object and a new one went on")
 
 
 def a_log(path, n=6):
