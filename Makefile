@@ -54,8 +54,8 @@ test-minimum: ## Run the tests with the oldest versions of everything that pypro
 	$(VENV)-minimum/bin/python -m pip install -q --disable-pip-version-check -e . --group test -c $(VENV)-minimum/minimum.txt
 	$(VENV)-minimum/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
 
-audit: $(VENV)/.group-audit ## Ask the public database for known weaknesses of what is installed (needs the network)
-	$(PY) -m pip_audit --skip-editable
+audit: $(VENV)/.group-audit ## Ask the public database for known weaknesses of what is installed (needs pypi.org)
+	$(PY) scripts/audit.py
 
 lint: $(VENV)/.group-lint ## Check style, formatting, types and the direction of imports
 	$(PY) -m ruff check $(CODE)
