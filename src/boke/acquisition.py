@@ -35,13 +35,13 @@ class UpperConfidenceBound:
 
     def __call__(self, X: Array) -> Array:
         p = self.model.predict(X)
-        return p.mean + self.beta * (p.density + self.rho) ** -0.5
+        return p.mean + self.beta / np.sqrt(p.density + self.rho)
 
     def gradient(self, X: Array) -> tuple[Array, Array]:
         p = self.model.predict(X, gradient=True)
         assert p.dmean is not None and p.ddensity is not None
-        sigma = (p.density + self.rho) ** -0.5
-        return p.mean + self.beta * sigma, p.dmean - (0.5 * self.beta * sigma**3)[:, None] * p.ddensity
+        sigma = 1.0 / np.sqrt(p.density + self.rho)
+        return p.mean + self.beta * sigma, p.dmean - (0.5 * self.beta * sigma * sigma * sigma)[:, None] * p.ddensity
 
     def near(self, centers: Array, radius: float) -> UpperConfidenceBound:
         return UpperConfidenceBound(self.model.near(centers, radius), self.beta, self.rho)
@@ -56,7 +56,7 @@ class UpperConfidenceBound:
         corner = vertices(X, 1.0 / self.model.bandwidth, mirrored=4 * math.isqrt(len(X)) + 4)
         k = min(3, len(X))  # a corner belongs to three cells
         away, site = (a.reshape(-1) for a in KDTree(X).query(corner, k=k))
-        hoped = self.model.y[site] + self.beta * (self.model.kernel.value(np.square(away)) + self.rho) ** -0.5
+        hoped = self.model.y[site] + self.beta / np.sqrt(self.model.kernel.value(np.square(away)) + self.rho)
         best = np.argsort(-hoped, kind="stable")[:n]
         there, home = corner[best // k], X[site[best]] - corner[best // k]
         share = np.array(INSIDE)[:, None] / np.maximum(away[best], 1e-12)

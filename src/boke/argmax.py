@@ -5,6 +5,7 @@ It knows the function only by its values and slopes. Everything is batched: no l
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from boke.elementary import exp
 from boke.keys import Taken
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
@@ -85,7 +87,7 @@ def argmax(
     screen.add(space.snap(sobol(budget // 4 if len(centers) else budget * 3 // 4, space.dim, rng)))
     if len(centers):
         rims = budget * 3 // 16 if rim else 0
-        reach = 0.25 * (4.0 * LEASH) ** rng.random(budget // 2 - 2 * rims)
+        reach = 0.25 * exp(math.log(4.0 * LEASH) * rng.random(budget // 2 - 2 * rims))
         screen.around(centers[:INCUMBENTS], reach, rng)
         if extra is not None:
             screen.add(space.snap(extra[: 2 * rims]))

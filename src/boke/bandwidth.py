@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from boke.elementary import log
 from boke.engine import Observations
 from boke.fill import fill_distance
 from boke.kernels import Kernel
@@ -144,7 +145,7 @@ def negative_log_likelihood(
     Z, penalty = scale(X, ell, categorical)
     loo = Observations(kernel, Z, y, None, penalty)(Z.rows(slice(rows)), leave_one_out=True)
     lengths = np.broadcast_to(np.asarray(ell, dtype=float), X.shape[1:])[~categorical]
-    normaliser = kernel.log_integral(len(lengths)) + float(np.log(lengths).sum()) if len(lengths) else 0.0
+    normaliser = kernel.log_integral(len(lengths)) + float(log(lengths).sum()) if len(lengths) else 0.0
     for j, column in enumerate(Z.codes.T):
         normaliser += math.log1p((len(np.unique(column)) - 1) * float(kernel.value(penalty[j])))
     return normaliser + math.log(len(X) - 1) - float(np.mean(loo.log_W))

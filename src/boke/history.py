@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boke.data import Data, finite
+from boke.elementary import log
 from boke.keys import Numbers, row_keys, uniform
 from boke.space import Array, Mask, Space
 from boke.view import Index, View
@@ -115,7 +116,7 @@ class Memory:
         if self.window is not None:
             span = np.minimum(span, self.window)
         if self.half_life is not None:
-            ages = -self.half_life * np.log2(1.0 - uniform(rows, FORGETTING))
+            ages = -self.half_life * log(1.0 - uniform(rows, FORGETTING)) / math.log(2.0)
             span = np.minimum(span, np.minimum(ages, float(LONGEST)).astype(np.int64) + 1)
         return np.asarray(span, dtype=np.int64)
 

@@ -17,6 +17,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from boke.elementary import exp
 from boke.space import Array
 
 
@@ -38,10 +39,10 @@ class Gaussian:
     radius: ClassVar[float] = math.inf
 
     def value(self, s: Array) -> Array:
-        return np.exp(-0.5 * s)
+        return exp(-0.5 * s)
 
     def slope(self, s: Array) -> Array:
-        return -0.5 * np.exp(-0.5 * s)
+        return -0.5 * exp(-0.5 * s)
 
     def reach(self, kappa: float) -> float:
         return math.sqrt(-2.0 * math.log(kappa))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boke.bandwidth import Bandwidth
+from boke.elementary import exp
 from boke.engine import Observations
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
@@ -112,7 +113,7 @@ class KernelModel:
 
     def uncertainty(self, Xq: ArrayLike, rho: float = 1e-4) -> Array:
         """σ̂(x) = (W(x) + ρ)^(-1/2) (eq. DE)."""
-        return np.asarray((self.density(Xq) + rho) ** -0.5)
+        return np.asarray(1.0 / np.sqrt(self.density(Xq) + rho))
 
     def predict(self, Xq: ArrayLike, *, gradient: bool = False) -> Prediction:
         """Mean and density in one pass."""
@@ -126,7 +127,7 @@ class KernelModel:
             if gradient:
                 assert dW is not None and extra.dW is not None and dlog_W is not None and extra.dlog_W is not None
                 dW = dW + extra.dW
-                share = np.exp(seen.log_W - np.where(np.isfinite(log_W), log_W, 0.0))[:, None]
+                share = exp(seen.log_W - np.where(np.isfinite(log_W), log_W, 0.0))[:, None]
                 dlog_W = share * dlog_W + (1.0 - share) * extra.dlog_W
         if not gradient:
             return Prediction(seen.mean, W, log_W)

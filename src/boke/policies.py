@@ -28,6 +28,7 @@ from boke.argmax import argmax
 from boke.bandwidth import Bandwidth, Silverman
 from boke.data import Data
 from boke.design import DESIGNS
+from boke.elementary import exp, log
 from boke.kernels import Kernel, get_kernel
 from boke.keys import Numbers, uniform
 from boke.model import KernelModel
@@ -307,7 +308,7 @@ class KRUCB:
         U = sobol(self.n_acq, space.dim + 1, rng)
         direction = ndtri(U[:, :-1])
         direction /= np.linalg.norm(direction, axis=1)[:, None]
-        radius = get_kernel(self.kernel).reach(self.kappa) * U[:, -1:] ** (1.0 / space.dim)
+        radius = get_kernel(self.kernel).reach(self.kappa) * exp(log(U[:, -1:]) / space.dim)
         X = arm + direction * radius * model.bandwidth
         X = np.where(space.categorical, np.where(rng.random(X.shape) < 0.5, arm, rng.random(X.shape)), X)
         return space.snap(np.clip(X, 0.0, 1.0))

@@ -23,6 +23,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from boke.elementary import exp, log
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -100,7 +102,7 @@ class Float:
         if self.step is not None:
             return (np.rint((native - self.low) / self.step) + 0.5) / self.cells
         low, high = (math.log(self.low), math.log(self.high)) if self._logarithmic else (self.low, self.high)
-        at = np.log(native) if self._logarithmic else native
+        at = log(native) if self._logarithmic else native
         if math.isinf(high - low):  # a range such as [-1e308, 1e308]: halve before subtracting
             low, high, at = low / 2, high / 2, at / 2
         inner = np.clip((at - low) / (high - low), 0.0, 1.0)
@@ -112,7 +114,7 @@ class Float:
         if self.step is not None:
             return np.array([self._grid(i) for i in _cell(unit, self.cells).ravel().tolist()]).reshape(unit.shape)
         if self._logarithmic:
-            inner = np.exp(math.log(self.low) * (1 - unit) + math.log(self.high) * unit)
+            inner = exp(math.log(self.low) * (1 - unit) + math.log(self.high) * unit)
         else:
             inner = self.low * (1 - unit) + self.high * unit
         inner = np.where(unit <= 0, self.low, np.where(unit >= 1, self.high, inner))
@@ -173,13 +175,13 @@ class Int:
     def encode(self, native: Array) -> Array:
         if self.log:  # every integer owns [v - 1/2, v + 1/2] on the log axis
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
-            return np.asarray((np.log(native) - low) / (high - low))
+            return np.asarray((log(native) - low) / (high - low))
         return ((native - self.low) // self.step + 0.5) / self.cells
 
     def decode(self, unit: Array) -> Array:
         if self.log:
             low, high = math.log(self.low - 0.5), math.log(self.high + 0.5)
-            return np.clip(np.rint(np.exp(low + unit * (high - low))), self.low, self.high)
+            return np.asarray(np.clip(np.rint(exp(low + unit * (high - low))), self.low, self.high))
         return self.low + self.step * _cell(unit, self.cells).astype(float)
 
 

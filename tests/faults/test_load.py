@@ -196,10 +196,17 @@ def test_row_39_threads_and_hash_seeds(observed):
 
 @pytest.mark.slow
 def test_row_40_processor_types(observed):
-    """same seed under OPENBLAS_CORETYPE Haswell/SkylakeX/Nehalem"""
-    found = {digest(OPENBLAS_CORETYPE=core, OPENBLAS_NUM_THREADS="1") for core in ("Haswell", "SkylakeX", "Nehalem")}
-    assert len(found) == 1
-    observed("one digest")
+    """same seed under OPENBLAS_CORETYPE Haswell/SkylakeX/Nehalem, and with NumPy's vector instructions off"""
+    cores = [{"OPENBLAS_CORETYPE": core, "OPENBLAS_NUM_THREADS": "1"} for core in ("Haswell", "SkylakeX", "Nehalem")]
+    assert len({digest(**environment) for environment in [*cores, {"NPY_DISABLE_CPU_FEATURES": vectors()}]}) == 1
+    observed(f"one digest, also without {vectors() or 'any that could be switched off'}")
+
+
+def vectors():
+    """What this processor has beyond the least that NumPy needs, as far as NumPy uses it."""
+    core = getattr(np, "_core", None) or np.core
+    found = core._multiarray_umath
+    return " ".join(name for name in found.__cpu_dispatch__ if found.__cpu_features__[name])
 
 
 def faketime():

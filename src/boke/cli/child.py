@@ -13,7 +13,6 @@ from typing import Any
 
 from boke.workers import begin
 
-
 READY = "ready"
 
 
