@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from boke import Optimizer
+
 OPTIMIZER, SAMPLER, TPE, CMA = "boke", "boke in Optuna", "TPE", "CMA-ES"
 RAY, RAY_OPTUNA = "boke in Ray", "OptunaSearch in Ray"
 OPTUNA = (SAMPLER, TPE, CMA)
@@ -48,8 +50,6 @@ class Run:
     """Ask and tell, the same for an Optimizer (in memory or in a log) and for a study (in any storage)."""
 
     def __init__(self, kind: str, bounds: list[tuple[float, float]], seed: int = 0, where: Any = None) -> None:
-        from boke import Optimizer
-
         self.study = None if kind == OPTIMIZER else study(kind, where, seed)
         if self.study is not None:
             from optuna.distributions import FloatDistribution
@@ -205,8 +205,6 @@ def hostile_restore(kind: str, folder: Path) -> Answer:
     said = "accepted"
     try:
         if kind == OPTIMIZER:
-            from boke import Optimizer
-
             Optimizer.load(path)
         else:
             ray_searcher(kind).restore(str(path))
