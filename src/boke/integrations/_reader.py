@@ -176,15 +176,15 @@ class Reader:
 
     def pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
         """Parameters of the other running trials, as far as they are not taken for dead."""
-        others = {other.number: other for other in self._running if other.params and other.number != trial.number}
+        others = {other.number: other.params for other in self._running if other.number != trial.number}
         first = max(0, trial.number - HORIZON)
-        length = max([trial.number, *others, len(self._told) - 1]) + 1 - first
-        out, back = np.zeros((2, length), dtype=bool)
+        out, back = np.zeros((2, max([trial.number, len(self._told), *others]) + 1 - first), dtype=bool)
         out[[number - first for number in others if number >= first]] = True
         told = np.frombuffer(self._told[first:], dtype=bool)
         back[: len(told)] = told
         start = first + oldest(out, back)
-        return [others[number].params for number in sorted(others, reverse=True) if number >= start][:PENDING]
+        alive = [others[number] for number in sorted(others, reverse=True) if number >= start]
+        return [params for params in alive if params][:PENDING]
 
     def starting(self, trial: FrozenTrial, names: Names[str]) -> list[int]:
         """Numbers of the trials just before this one that are being given these parameters at this moment."""
