@@ -1,0 +1,183 @@
+"""What each part of the default policy is worth: the same runs without it, or with something simpler in its place.
+
+    OMP_NUM_THREADS=1 python scripts/ablation.py run [NAME ...]    # adds to results/ablation.jsonl what is missing
+    python scripts/ablation.py table                               # writes docs/results/ablation.md from what is there
+
+A run is 200 evaluations of one of the 24 BBOB functions, of which 20 are the initial design, without noise or with
+noise of 5 % of the signal's variance. Regret is the smallest true one of the points that were evaluated. All variants
+see the same problems, designs and noise, on instances that no constant was chosen on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import ioh
+import numpy as np
+from tqdm import tqdm
+
+from boke import Optimizer, gp, local, quasirandom
+from boke.design import sobol
+from boke.policies import BOKELocal
+from boke.region import TrustRegion
+from boke.space import Array
+
+STORE, TABLE = Path("results/ablation.jsonl"), Path("docs/results/ablation.md")
+DIMENSIONS, SHARES, INSTANCES, BUDGETS, N_INIT = (2, 5, 10), (0.0, 0.05), (6, 7), (50, 100, 200), 20
+FLOOR = 1e-8  # of regrets: below it they are equal
+Row = dict[str, Any]
+
+
+class Patched:
+    """A policy whose parts are changed while it suggests; its answers are those of a policy without that part."""
+
+    def __init__(self, policy: BOKELocal, **changes: object) -> None:
+        self.policy, self.changes = policy, changes
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, value in self.changes.items():
+                module, _, attribute = name.partition("__")
+                stack.enter_context(patch.object({"gp": gp, "local": local}[module], attribute, value))
+            yield
+
+
+def _unwarped(y: Array) -> tuple[Array, Array]:
+    """The values as they are, standardized: one version."""
+    sd = float(np.std(y)) or 1.0
+    return np.ascontiguousarray(((y - y.mean()) / sd)[None]), np.zeros(1)
+
+
+def _fitted_with(**grid: tuple[float, ...]) -> Callable[..., Any]:
+    """``gp.fit`` over a smaller grid, from its middle."""
+    fit = gp.fit
+
+    def narrow(Z: Array, Y: Array, jacobian: Array, **options: Any) -> Any:
+        options |= grid
+        sizes = [
+            len(options.get(name, full))
+            for name, full in (("lengths", gp.LENGTHS), ("trends", gp.TRENDS), ("noises", gp.NOISES))
+        ]
+        start = tuple(min(s, n - 1) for s, n in zip(options.pop("start", gp.START), sizes, strict=True))
+        return fit(Z, Y, jacobian, **options, start=start)
+
+    return narrow
+
+
+def _box_only(center: Array, low: Array, high: Array, space: Any, rng: np.random.Generator) -> Array:
+    return np.asarray(space.snap(low + (high - low) * quasirandom.sobol(local.CANDIDATES, space.dim, rng)))
+
+
+def _posterior_mean(fitted: Any, low: Array, high: Array, space: Any, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The best posterior mean instead of the expected improvement."""
+    X = local.candidates(fitted.center, low, high, space, rng)
+    return X, fitted.model.predict(np.ascontiguousarray(fitted.z(X)))[0]
+
+
+QUIET = local.Noise(math.inf, 0, 0.0)
+WHOLE = TrustRegion(start=0.8, grow=1.0, shrink=1.0)
+VARIANTS: dict[str, tuple[str, Patched]] = {
+    "default": ("the default policy", Patched(BOKELocal(n_init=0))),
+    "q0": ("hardly ever explores, q = 1e-9", Patched(BOKELocal(n_init=0, q=1e-9))),
+    "q20": ("explores more, q = 0.2", Patched(BOKELocal(n_init=0, q=0.2))),
+    "region": ("no trust region: a box of side 0.8", Patched(BOKELocal(n_init=0, region=WHOLE))),
+    "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)))),
+    "warp": ("values as they are, no warp", Patched(BOKELocal(n_init=0), local__warped=_unwarped)),
+    "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)))),
+    "nearest": ("25 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=25)),
+    "more": ("100 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=100)),
+    "columns": ("all candidates differ in all columns", Patched(BOKELocal(n_init=0), local__candidates=_box_only)),
+    "climb": ("candidates only, no climb", Patched(BOKELocal(n_init=0), local__EVALUATIONS=1)),
+    "mean": ("posterior mean instead of EI", Patched(BOKELocal(n_init=0), local___improvements=_posterior_mean)),
+    "noise": (
+        "noise is fitted, but met like none",
+        Patched(BOKELocal(n_init=0), local__FAINT=QUIET, local__LOUD=QUIET),
+    ),
+    "loud": ("loud noise is met like faint noise", Patched(BOKELocal(n_init=0), local__LOUD=QUIET)),
+}
+
+
+def run(name: str, function: int, d: int, share: float, instance: int) -> Row:
+    problem = ioh.get_problem(function, instance=instance, dimension=d, problem_class=ioh.ProblemClass.BBOB)
+    lowest = float(problem.optimum.y)
+
+    def regret(x: Array) -> float:
+        return float(problem((10.0 * x - 5.0).tolist())) - lowest
+
+    sigma = float(np.sqrt(share * np.var([regret(x) for x in sobol(1024, d, rng=0)])))
+    noise = np.random.default_rng((instance, function, d)).standard_normal(max(BUDGETS))
+    variant = VARIANTS[name][1]
+    optimizer = Optimizer([(0.0, 1.0)] * d, policy=variant.policy, rng=1000 * instance + function)
+    first = sobol(N_INIT, d, rng=instance)
+    regrets = []
+    with variant.active():
+        for t in range(max(BUDGETS)):
+            trial = first[t] if t < N_INIT else optimizer.ask()  # points told unasked are data only
+            regrets.append(regret(trial if t < N_INIT else trial.x))
+            optimizer.tell(trial, regrets[-1] + sigma * float(noise[t]))
+    reached = {str(t): max(min(regrets[:t]), FLOOR) for t in BUDGETS}
+    return {"variant": name, "function": function, "d": d, "noise": share, "instance": instance, "regret": reached}
+
+
+def study(names: list[str]) -> None:
+    jobs = [
+        (name, f, d, share, i)
+        for name in names or VARIANTS
+        for i in INSTANCES
+        for share in SHARES
+        for d in DIMENSIONS
+        for f in range(1, 25)
+    ]
+    done = {(r["variant"], r["function"], r["d"], r["noise"], r["instance"]) for r in stored()}
+    left = [job for job in jobs if job not in done]
+    with ProcessPoolExecutor() as pool, STORE.open("a") as out:
+        for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
+            out.write(json.dumps(future.result()) + "\n")
+            out.flush()
+
+
+def stored() -> list[Row]:
+    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
+
+
+def table() -> None:
+    rows = stored()
+    regrets: dict[str, dict[tuple[Any, ...], dict[str, float]]] = {}
+    for r in rows:
+        regrets.setdefault(r["variant"], {})[r["function"], r["d"], r["noise"], r["instance"]] = r["regret"]
+    full = regrets["default"]
+    text = [
+        "| variant | noise | " + " | ".join(f"after {t}" for t in BUDGETS) + " | log10 regret |",
+        "|---|---|" + "---|" * (len(BUDGETS) + 1),
+    ]
+    for name, (title, _) in VARIANTS.items():
+        if name == "default" or name not in regrets:
+            continue
+        for share in SHARES:
+            keys = sorted(k for k in regrets[name].keys() & full.keys() if k[2] == share)
+            cells = []
+            for t in BUDGETS:
+                ours, theirs = (np.array([side[k][str(t)] for k in keys]) for side in (full, regrets[name]))
+                won = np.where(ours == theirs, 0.5, ours < theirs)
+                cells.append(f"{won.mean():.0%} ± {1.96 * won.std() / math.sqrt(len(won)):.0%}")
+            last = str(max(BUDGETS))
+            lost = np.mean([math.log10(regrets[name][k][last] / full[k][last]) for k in keys])
+            text.append(f"| {title} | {f'{share:.0%}' if share else 'none'} | {' | '.join(cells)} | {lost:+.2f} |")
+    TABLE.write_text("\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("names", nargs="*", choices=[*VARIANTS, []], help="variants to run; all of them by default")
+    given = parser.parse_args()
+    study(given.names) if given.what == "run" else table()
