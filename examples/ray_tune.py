@@ -25,7 +25,12 @@ if __name__ == "__main__":
         train,
         param_space={"lr": tune.loguniform(1e-5, 1.0), "net": {"layers": tune.randint(1, 17)}},
         tune_config=tune.TuneConfig(
-            metric="loss", mode="min", num_samples=16, max_concurrent_trials=2, search_alg=BOKESearch(seed=0)
+            metric="loss",
+            mode="min",
+            num_samples=16,
+            max_concurrent_trials=2,
+            reuse_actors=True,  # a process serves one trial after another
+            search_alg=BOKESearch(seed=0),
         ),
         run_config=tune.RunConfig(storage_path=str(Path("ray_results").absolute()), verbose=0),
     )

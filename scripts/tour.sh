@@ -50,7 +50,7 @@ ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 tuner = tune.Tuner(
     lambda config: tune.report({"loss": (config["x"] - 0.3) ** 2}),
     param_space={"x": tune.uniform(0, 1)},
-    tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=8, search_alg=BOKESearch(seed=0)),
+    tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=8, reuse_actors=True, search_alg=BOKESearch(seed=0)),
     run_config=tune.RunConfig(storage_path=str(Path("ray").absolute()), verbose=0),
 )
 best = tuner.fit().get_best_result()

@@ -21,7 +21,15 @@ from optuna.trial import TrialState  # noqa: E402
 
 from boke import Float, Optimizer  # noqa: E402
 from boke.integrations import _reader  # noqa: E402
-from boke.integrations._outcomes import cautious, chebyshev, clipped, discouraged, penalized  # noqa: E402
+from boke.integrations._outcomes import (  # noqa: E402
+    cautious,
+    chebyshev,
+    clipped,
+    discouraged,
+    missed,
+    nondominated,
+    penalized,
+)
 from boke.integrations.optuna import BOKESampler  # noqa: E402
 from boke.policies import BOKEPlus, DensityExploration  # noqa: E402
 
@@ -393,6 +401,43 @@ def test_conditional_parameters_form_groups():
     assert study.best_value < 0.5
 
 
+def test_branches_know_the_way_that_leads_to_them():
+    space = {"m": CategoricalDistribution(["a", "b"]), "x": BOX["x"], "n": IntDistribution(1, 9)}
+    study = study_of()
+    assert next(iter(_reader_of(study).branches), None) is None
+    for m, x, n in [("a", 0.1, 4), ("a", 0.2, 4), ("b", 0.3, 5), ("b", 0.4, 6)]:
+        names = ["m", "x", "n"] if m == "b" else ["m", "n"]
+        params = {name: {"m": m, "x": x, "n": n}[name] for name in names}
+        study.add_trial(told(params, 1.0, distributions={name: space[name] for name in names}))
+    one, two = _reader_of(study).branches
+    assert (one.names, one.count, one.way) == ({"m", "n"}, 2, {"m": "a", "n": 4})
+    assert (two.names, two.count, two.way) == ({"m", "n", "x"}, 2, {"m": "b"})
+
+
+def test_a_branch_is_modelled_as_a_whole():
+    """The best u depends on v: a group of its own, {u}, could not learn that."""
+
+    def objective(trial):
+        if trial.suggest_categorical("kind", ["flat", "valley"]) == "flat":
+            return 0.5 + trial.suggest_float("w", 0, 1)
+        v = trial.suggest_float("v", 0, 1)
+        return 10 * abs(trial.suggest_float("u", 0, 1) - v) + v
+
+    study = optuna.create_study(sampler=BOKESampler(seed=0))
+    study.optimize(objective, n_trials=60)
+    assert study.best_value < 0.1
+    kinds = [trial.params["kind"] for trial in study.trials[20:]]
+    assert kinds.count("flat") >= 3  # the other branch is not given up
+    why = [study.sampler.explain(study, trial.number) for trial in study.trials[40:]]
+    assert all(each is not None and each.trials for each in why)
+
+
+def _reader_of(study):
+    reader = _reader.Reader(study)
+    reader.read(study)
+    return reader
+
+
 def test_groups_of_one_size_do_not_move_in_step():
     study = study_of()
     study.add_trials([told({"x": 0.5}, 1.0, distributions={"x": BOX["x"]})])
@@ -464,13 +509,34 @@ def test_a_pruned_trial_is_no_better_than_the_median_of_whole_ones():
     np.testing.assert_array_equal(cautious(y[3:], pruned[3:]), y[3:])
 
 
-def test_an_infeasible_trial_is_worse_than_every_feasible_one():
-    y = np.array([1.0, 3.0, 100.0, 50.0, np.nan])
-    out = penalized(y, np.array([0.0, 0.0, 5.0, 0.1, 1.0]))
-    assert out[:2].tolist() == [1.0, 3.0] and out[2] < out[3] < 1.0 and np.isnan(out[4])
-    alone = penalized(y[2:4], np.array([5.0, 0.1]))
-    assert alone[0] < alone[1]
-    assert np.isfinite(penalized(np.array([1e308, -1e308, 0.0]), np.array([0.0, 0.0, math.inf]))).all()
+def test_an_infeasible_trial_is_worse_than_the_best_feasible_one():
+    y = np.array([1.0, 3.0, 100.0, 50.0, -9.0, np.nan])
+    violations = np.array([[0.0, 0.0, 5.0, 0.1, 0.1, 1.0]]).T
+    out = penalized(y, violations)
+    assert out[:2].tolist() == [1.0, 3.0] and out[2] < out[3] < 3.0 and out[4] < out[3] and np.isnan(out[5])
+    alone = penalized(y[2:4], violations[2:4])
+    assert alone[0] < alone[1] < 0.0  # the violation alone counts
+    huge = penalized(np.array([1e308, -1e308, 0.0, 1.0]), np.array([[0.0, 0.0, math.inf, 5e-324]]).T)
+    assert np.isfinite(huge).all() and huge.argmax() == 0
+
+
+def test_each_constraint_is_measured_by_its_own_misses():
+    rng = np.random.default_rng(0)
+    violations = np.maximum(rng.normal(size=(30, 3)), 0.0)
+    medians = [np.median([v for v in column if v > 0]) for column in violations.T]
+    sums = [sum(v / unit for v, unit in zip(row, medians, strict=True)) for row in violations]
+    expected = np.array(sums) / np.median([total for total in sums if total > 0])
+    np.testing.assert_allclose(missed(violations), expected)
+    np.testing.assert_allclose(missed(violations * [1e6, 1.0, 1e-6]), expected)
+    assert missed(np.zeros((2, 0))).tolist() == missed(np.zeros((2, 1))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_nondominated_rows_by_their_definition(m):
+    values = np.random.default_rng(m).integers(0, 9, size=(60, m)).astype(float)
+    chosen = {tuple(row) for row in values if not any((other >= row).all() and (other > row).any() for other in values)}
+    found = nondominated(values)
+    assert {tuple(row) for row in found} == chosen and len(found) == len(chosen)
 
 
 def both_ways():
@@ -519,13 +585,34 @@ def test_two_objectives_spread_along_the_front():
 
 def test_scalarisation_prefers_what_dominates():
     values = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.9], [-math.inf, 0.5], [math.nan, math.nan]])
+    every = np.ones(5, dtype=bool)
     for w in (0.2, 0.5, 0.8):
-        y = chebyshev(values, np.array([w, 1 - w]))
+        y = chebyshev(values, np.array([w, 1 - w]), every)
         assert np.isfinite(y[:4]).all() and np.isnan(y[4])
         assert np.nanargmax(y) == 2
-    huge = chebyshev(np.array([[1e308, -1e308], [-1e308, 1e308], [0.0, 0.0]]), np.array([0.5, 0.5]))
+    half = np.array([0.5, 0.5])
+    huge = chebyshev(np.array([[1e308, -1e308], [-1e308, 1e308], [0.0, 0.0]]), half, every[:3])
     assert np.isfinite(huge).all() and huge.argmax() == 2
-    assert np.isnan(chebyshev(np.full((2, 2), np.nan), np.array([0.5, 0.5]))).all()
+    assert np.isnan(chebyshev(np.full((2, 2), np.nan), half, every[:2])).all()
+
+
+def test_a_direction_meets_the_front_whatever_the_units():
+    a = np.linspace(0.0, math.pi / 2, 91)
+    values = np.column_stack([np.cos(a), np.sin(a)])  # larger is better: a concave front with the ideal point (1, 1)
+    for direction in (np.array([0.5, 0.5]), np.array([0.2, 0.8])):
+        best = [
+            int(chebyshev(values * units, direction, np.ones(91, dtype=bool)).argmax())
+            for units in ([1.0, 1.0], [1e6, 1e-6])
+        ]
+        regret = 1.0 - values[best[0]]
+        assert best[0] == best[1] and abs(regret[0] / regret.sum() - direction[0]) < 0.05
+
+
+def test_the_front_that_sets_the_units_is_feasible():
+    values = np.array([[0.0, 1.0], [1.0, 0.0], [50.0, 90.0]])
+    half = np.array([0.5, 0.5])
+    with_it = chebyshev(values, half, np.array([True, True, False]))
+    np.testing.assert_allclose(with_it[:2], chebyshev(values[:2], half, np.ones(2, dtype=bool)))
 
 
 def test_infinite_and_extreme_values_are_data_and_nan_is_a_failure():

@@ -204,6 +204,7 @@ def test_a_run_on_a_local_cluster(cluster, tmp_path):
             metric="loss",
             mode="min",
             num_samples=12,
+            reuse_actors=True,  # a process for each trial would take a minute to start them
             search_alg=ConcurrencyLimiter(BOKESearch(policy=QUICK, seed=0), max_concurrent=2),
         ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0),
@@ -226,7 +227,7 @@ def test_several_objectives_through_optuna_search(cluster, tmp_path):
     tuner = tune.Tuner(
         both,
         param_space={"x": tune.uniform(0, 1), "net": {"width": tune.randint(0, 4)}},
-        tune_config=tune.TuneConfig(num_samples=16, max_concurrent_trials=2, search_alg=search_alg),
+        tune_config=tune.TuneConfig(num_samples=16, max_concurrent_trials=2, reuse_actors=True, search_alg=search_alg),
         run_config=tune.RunConfig(storage_path=str(tmp_path), name="run", verbose=0),
     )
     results = tuner.fit()
@@ -263,7 +264,7 @@ else:
         train,
         param_space={"x": tune.uniform(0, 1)},
         tune_config=tune.TuneConfig(metric="loss", mode="min", num_samples=10, max_concurrent_trials=2,
-                                    search_alg=BOKESearch(policy=BOKEPlus(n_acq=64), seed=0)),
+                                    reuse_actors=True, search_alg=BOKESearch(policy=BOKEPlus(n_acq=64), seed=0)),
         run_config=tune.RunConfig(storage_path=str(folder), name="run", verbose=0),
     )
 results = tuner.fit()

@@ -7,13 +7,15 @@ that is modelled together. Rows are ordered by content, so sums over them don't 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as Names
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
@@ -36,15 +38,17 @@ class Table:
         self.signs = signs
         self.keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self.X: Array = np.empty((0, self.columns.space.dim))
-        self._rest: Array = np.empty((0, len(signs) + 3))  # in one array, because every array costs an insertion
+        self._rest: Array = np.empty((0, len(signs) + 2))  # in one array, because every array costs an insertion
+        self._violations: dict[str, Array] = {}  # constraint -> column
 
     @property
     def values(self) -> Array:
-        return self._rest[:, :-3]
+        return self._rest[:, :-2]
 
     @property
-    def violation(self) -> Array:
-        return self._rest[:, -3]
+    def violations(self) -> Array:
+        columns = [column for _, column in sorted(self._violations.items())]
+        return np.column_stack(columns) if columns else np.empty((len(self.X), 0))
 
     @property
     def pruned(self) -> Mask:
@@ -64,18 +68,24 @@ class Table:
             return
         X = self.columns.encode(natives)
         rest = np.array([self._row(trials[i]) for i in kept])
-        keys = row_keys(np.hstack([X, rest[:, :-1]]))
+        violations = [_violations(trials[i]) for i in kept]
+        total = np.array([sum(sorted(each.values())) for each in violations])
+        keys = row_keys(np.column_stack([X, rest[:, :-1], total]))
         order = np.argsort(keys, kind="stable")
         at = np.searchsorted(self.keys, keys[order])
+        before = len(self.keys)
         self.keys = np.insert(self.keys, at, keys[order])
         self.X = np.insert(self.X, at, X[order], axis=0)
         self._rest = np.insert(self._rest, at, rest[order], axis=0)
+        for name in {*self._violations, *(name for each in violations for name in each)}:
+            new = np.array([each.get(name, 0.0) for each in violations])
+            self._violations[name] = np.insert(self._violations.get(name, np.zeros(before)), at, new[order])
 
     def _row(self, trial: FrozenTrial) -> list[float]:
         values = [
             sign * value for sign, value in zip(self.signs.tolist(), _values(trial, len(self.signs)), strict=True)
         ]
-        return [*values, _violation(trial), _kind(trial), float(trial.number)]
+        return [*values, _kind(trial), float(trial.number)]
 
     def encode(self, points: list[dict[str, Any]]) -> Array:
         """Points that have all the parameters, in the unit cube, ordered by content."""
@@ -86,6 +96,31 @@ class Table:
         return X[np.argsort(row_keys(X), kind="stable")]
 
 
+@dataclass
+class Branch:
+    """The trials with one set of parameters, where a study has several: those that take the same way through its ifs.
+
+    Attributes:
+        names: The parameters.
+        way: Values that lead there: discrete parameters that are the same in all of these trials.
+        count: How many there are.
+    """
+
+    names: frozenset[str]
+    way: dict[str, Any]
+    count: int = 0
+
+    @classmethod
+    def of(cls, trial: FrozenTrial) -> Branch:
+        found = trial.distributions
+        way = {name: value for name, value in trial.params.items() if not isinstance(found[name], FloatDistribution)}
+        return cls(frozenset(found), way)
+
+    def add(self, trial: FrozenTrial) -> None:
+        self.count += 1
+        self.way = {name: value for name, value in self.way.items() if trial.params[name] == value}
+
+
 class Reader:
     """What is known of a study, or of one bracket of a Hyperband pruner."""
 
@@ -94,14 +129,14 @@ class Reader:
         self.finished: list[FrozenTrial] = []
         self.distributions: dict[str, BaseDistribution] = {}  # as the newest trial has them
         self._newest: dict[str, int] = {}
-        self._name_sets: set[frozenset[str]] = set()
+        self._branches: dict[frozenset[str], Branch] = {}
         self._failed_sets: set[frozenset[str]] = set()
         self._seen = 0
         self._last: tuple[int, int] | None = None
         self._open: list[int] = []  # positions of unfinished trials
         self._running: list[FrozenTrial] = []
         self._told = bytearray()  # by number, whether it is finished
-        self._tables: dict[tuple[str, ...], Table] = {}
+        self._tables: dict[tuple[tuple[str, ...], frozenset[str] | None], Table] = {}
         self._groups: list[tuple[str, ...]] | None = None
         self._space: dict[str, BaseDistribution] | None = None
 
@@ -125,17 +160,20 @@ class Reader:
             self._told.extend(bytes(max(0, trial.number + 1 - len(self._told))))
             self._told[trial.number] = True
         self.finished.extend(new)
-        for table in self._tables.values():
+        for (_, branch), table in self._tables.items():
             if new:
-                table.add(new)
+                table.add(_of(new, branch))
         return True
 
     def _learn(self, trial: FrozenTrial) -> None:
         names = frozenset(trial.distributions)
-        known = self._failed_sets if trial.state is TrialState.FAIL else self._name_sets
-        if names and names not in known:
-            known.add(names)
+        failed = trial.state is TrialState.FAIL
+        if names and names not in (self._failed_sets if failed else self._branches):
             self._groups = self._space = None
+        if names and failed:
+            self._failed_sets.add(names)
+        elif names:
+            self._branches.setdefault(names, Branch.of(trial)).add(trial)
         for name, distribution in trial.distributions.items():
             if trial.number >= self._newest.get(name, -1):
                 self._newest[name] = trial.number
@@ -151,7 +189,7 @@ class Reader:
         there are no others.
         """
         if self._groups is None:
-            sets = sorted(sorted(names) for names in self._name_sets or self._failed_sets)
+            sets = sorted(sorted(names) for names in self._branches or self._failed_sets)
             together: dict[tuple[int, ...], list[str]] = {}
             for name in sorted({name for names in sets for name in names}):
                 together.setdefault(tuple(i for i, names in enumerate(sets) if name in names), []).append(name)
@@ -165,13 +203,30 @@ class Reader:
             self._space = {name: self.distributions[name] for name in names if not self.distributions[name].single()}
         return dict(self._space)
 
-    def table(self, distributions: Mapping[str, BaseDistribution]) -> Table:
-        """The finished trials with these parameters, kept from call to call while the distributions stay."""
-        names = tuple(sorted(distributions))
-        table = self._tables.get(names)
+    @property
+    def branches(self) -> list[Branch]:
+        """All branches, ordered by their names; none if all trials have the same parameters.
+
+        A parameter that no other branch has does not lead to one, even if it has had one value only.
+        """
+        if len(self._branches) < 2:
+            return []
+        occurs = Counter(name for names in self._branches for name in names)
+        return [
+            replace(branch, way={name: value for name, value in branch.way.items() if occurs[name] > 1})
+            for branch in sorted(self._branches.values(), key=lambda branch: sorted(branch.names))
+        ]
+
+    def table(self, distributions: Mapping[str, BaseDistribution], branch: frozenset[str] | None = None) -> Table:
+        """The finished trials with these parameters, kept from call to call while the distributions stay.
+
+        With ``branch``, only those that have exactly the parameters of that branch.
+        """
+        key = tuple(sorted(distributions)), branch
+        table = self._tables.get(key)
         if table is None or table.columns.distributions != dict(distributions):
-            table = self._tables[names] = Table(distributions, self.signs)
-            table.add(self.finished)
+            table = self._tables[key] = Table(distributions, self.signs)
+            table.add(_of(self.finished, branch))
         return table
 
     def pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
@@ -197,6 +252,10 @@ class Reader:
         )
 
 
+def _of(trials: list[FrozenTrial], branch: frozenset[str] | None) -> list[FrozenTrial]:
+    return trials if branch is None else [trial for trial in trials if trial.distributions.keys() == branch]
+
+
 def _point(trial: FrozenTrial) -> dict[str, Any]:
     return trial.system_attrs.get(MEANT, {}) | trial.params if trial.state is TrialState.FAIL else trial.params
 
@@ -217,10 +276,10 @@ def _values(trial: FrozenTrial, m: int) -> list[float]:
     return nothing
 
 
-def _violation(trial: FrozenTrial) -> float:
-    """Sum of the positive constraint values, as ``set_constraint`` or a ``constraints_func`` has left them."""
+def _violations(trial: FrozenTrial) -> dict[str, float]:
+    """The positive constraint values, as ``set_constraint`` or a ``constraints_func`` has left them."""
     if not trial.system_attrs:
-        return 0.0
-    values = list(trial.system_attrs.get("constraints") or ())
-    values += [value for key, value in trial.system_attrs.items() if key.startswith("constraints:")]
-    return float(sum(max(float(value), 0.0) for value in values))
+        return {}
+    values = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}
+    values |= {key: value for key, value in trial.system_attrs.items() if key.startswith("constraints:")}
+    return {name: float(value) for name, value in values.items() if float(value) > 0.0}

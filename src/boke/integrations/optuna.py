@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as Names
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from boke.data import Data
 from boke.integrations._columns import draw
 from boke.integrations._explain import as_it_was, explanation
 from boke.integrations._outcomes import outcomes
-from boke.integrations._reader import MEANT, Reader, Table
+from boke.integrations._reader import MEANT, Branch, Reader, Table
 from boke.optimizer import Explanation, Optimizer
 from boke.policies import Key, Policy, Suggestion
 
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 UNDER_WAY = 1000  # trials whose parameters are remembered until they are told
-WEIGHTS = 1  # tells the generator of scalarisation weights from those of the policy
+DIRECTION, BRANCH = 1, 2  # tell the generators of scalarisations and of branches from those of the policy
+EXPLORED = 0.25  # share of the trials that take the branch with the fewest
+ENOUGH = 3  # trials of a branch from which on it is modelled as a whole
 
+Decision = tuple[Table, Data, Suggestion]
 ConstraintsFunc = Callable[["FrozenTrial"], Sequence[float]]
 
 
@@ -40,9 +44,9 @@ class BOKESampler(BaseSampler):
 
     Running trials, of this process or another, count as density without a value, failed ones as no better than the
     worst. Pruned trials count with their last intermediate value. Infeasible trials, whether by
-    ``Trial.set_constraint`` or by ``constraints_func``, are worse than all feasible ones. Parameters that always occur
-    together are chosen together; conditional ones form groups of their own. Several objectives are searched along
-    their Pareto front by random scalarisations.
+    ``Trial.set_constraint`` or by ``constraints_func``, are worse than the best feasible one, by how much they violate.
+    Parameters that always occur together are chosen together, and so are all parameters of a branch of a conditional
+    space. Several objectives are searched along their Pareto front by random scalarisations.
 
     A suggestion depends on the study's trials, the seed and the trial's number, and on nothing else: workers may use
     the same seed, and a study that is resumed goes on as if it had not been interrupted.
@@ -99,13 +103,7 @@ class BOKESampler(BaseSampler):
         if not search_space:
             return {}
         with self._lock:
-            reader = self._reader(study, trial)
-            groups = [[name for name in group if name in search_space] for group in reader.groups]
-            known = {name for group in groups for name in group}
-            groups.append(sorted(name for name in search_space if name not in known))
-            params: dict[str, Any] = {}
-            for group in filter(None, groups):
-                params |= self._suggest(reader, trial, {name: search_space[name] for name in group})
+            params, _ = self._choose(self._reader(study, trial), trial, search_space)
             self._remember(trial, params)
             return params
 
@@ -117,7 +115,7 @@ class BOKESampler(BaseSampler):
             if param_name in reader.distributions:  # its range has changed, or it depends on another parameter
                 table = reader.table({param_name: param_distribution})
                 if len(table.X):
-                    return self._suggest(reader, trial, {param_name: param_distribution})[param_name]
+                    return _params(self._suggest(reader, trial, {param_name: param_distribution}))[param_name]
             rng = np.random.default_rng((seed_for(self._seed, (param_name,)), trial.number))
             return draw(param_distribution, rng)
 
@@ -150,19 +148,21 @@ class BOKESampler(BaseSampler):
         """Why a trial got its parameters: the past trials that argued for them, and how much was exploration.
 
         A suggestion is a pure function of what was known, so it is made again. None where another point comes out:
-        for trials that were enqueued or added, that came before the space was known, or that another sampler, another
-        seed or another policy chose. Conditional parameters have no common explanation either.
+        for trials that were enqueued or added, that came before the space or their branch of it was known, or that
+        another sampler, another seed or another policy chose.
         """
         trial, known = as_it_was(study, number)
         reader = Reader(study)
         reader.take(known)
-        space = {n: d for n, d in reader.search_space().items() if n in trial.params}
-        if len({group for group in reader.groups if set(group) & set(space)}) != 1:
+        params, decision = self._choose(reader, trial, reader.search_space())
+        if decision is None:
             return None
-        table = reader.table(space)
-        data, suggestion = self._decide(table, self._pending(reader, trial, table), number)
+        table, data, suggestion = decision
         x = table.encode([trial.params])
         if len(x) == 0 or not np.allclose(suggestion.x, x[0], rtol=0.0, atol=1e-6):
+            return None
+        elsewhere = trial.params.keys() & params.keys() - table.columns.distributions.keys()
+        if any(trial.params[name] != params[name] for name in elsewhere):
             return None
         return explanation(suggestion, data, x)
 
@@ -180,12 +180,50 @@ class BOKESampler(BaseSampler):
             self._read_for = now
         return self._readers[bracket]
 
+    def _choose(
+        self, reader: Reader, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+    ) -> tuple[dict[str, Any], Decision | None]:
+        """Parameters of a trial, and the decision behind them, if it was one.
+
+        Groups choose the way through a study's ifs. How good the point at its end is depends on all parameters there,
+        so these are then chosen anew, together, from the trials that went the same way.
+        """
+        groups = [[name for name in group if name in search_space] for group in reader.groups]
+        known = {name for group in groups for name in group}
+        groups.append(sorted(name for name in search_space if name not in known))
+        params: dict[str, Any] = {}
+        decisions = []
+        for group in filter(None, groups):
+            decisions.append(self._suggest(reader, trial, {name: search_space[name] for name in group}))
+            params |= _params(decisions[-1])
+        branch = self._branch(reader, trial.number, search_space.keys(), params)
+        if branch is None:
+            return params, decisions[0] if len(decisions) == 1 else None
+        params |= {name: value for name, value in branch.way.items() if name in search_space}
+        together = {name: search_space[name] for name in branch.names - branch.way.keys() if name in search_space}
+        if len(reader.table(together, branch.names).X) < ENOUGH:
+            return params, None
+        decision = self._suggest(reader, trial, together, branch.names)
+        return params | _params(decision), decision
+
+    def _branch(self, reader: Reader, number: int, names: Names[str], params: dict[str, Any]) -> Branch | None:
+        """The branch that these parameters lead to, or now and then the one that was tried least."""
+        found = [b for b in reader.branches if b.way.keys() & names and (b.names - b.way.keys()) & names]
+        rng = np.random.default_rng((self._seed, number, BRANCH))
+        if len(found) > 1 and rng.random() < EXPLORED:
+            return min(found, key=lambda branch: branch.count)
+        there = [b for b in found if all(params[name] == b.way[name] for name in b.way.keys() & names)]
+        return max(there, key=lambda branch: len(branch.way), default=None)
+
     def _suggest(
-        self, reader: Reader, trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        table = reader.table(distributions)
-        _, suggestion = self._decide(table, self._pending(reader, trial, table), trial.number)
-        return table.columns.params(suggestion.x)
+        self,
+        reader: Reader,
+        trial: FrozenTrial,
+        distributions: Mapping[str, BaseDistribution],
+        branch: frozenset[str] | None = None,
+    ) -> Decision:
+        table = reader.table(distributions, branch)
+        return table, *self._decide(table, self._pending(reader, trial, table), trial.number)
 
     def _pending(self, reader: Reader, trial: FrozenTrial, table: Table) -> list[dict[str, Any]]:
         """Points of the other running trials.
@@ -206,13 +244,20 @@ class BOKESampler(BaseSampler):
         return data, self._policy.suggest(data, table.columns.space, key)
 
     def _data(self, table: Table, pending: list[dict[str, Any]], number: int) -> Data:
-        rng = np.random.default_rng((self._seed, number, WEIGHTS))  # one draw of weights for all groups of a trial
-        y = outcomes(table.values, table.violation, table.pruned, table.failed, rng)
+        rng = np.random.default_rng((self._seed, number, DIRECTION))  # one direction for all groups of a trial
+        y = outcomes(table.values, table.violations, table.pruned, table.failed, rng)
         told = ~np.isnan(y)
+        # with several objectives each trial has its own optimum: what others reached says nothing about its region
+        asked = None if table.values.shape[1] == 1 else np.zeros(int(told.sum()), dtype=bool)
         silent = table.encode(pending)
         if told.all():
-            return Data(table.X, y, silent, table.numbers)
-        return Data(table.X[told], y[told], np.vstack([table.X[~told], silent]), table.numbers[told])
+            return Data(table.X, y, silent, table.numbers, asked)
+        return Data(table.X[told], y[told], np.vstack([table.X[~told], silent]), table.numbers[told], asked)
+
+
+def _params(decision: Decision) -> dict[str, Any]:
+    table, _, suggestion = decision
+    return table.columns.params(suggestion.x)
 
 
 @lru_cache(maxsize=256)
