@@ -34,7 +34,7 @@ test-bench: ## Lint and test the bench in an environment of its own, .venv-bench
 
 test-integrations: ## Test the integrations with Ray, PostgreSQL, gRPC and the dashboard, in .venv-integrations
 	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-integrations
-	$(VENV)-integrations/bin/python -m pytest -q tests/integrations tests/contract tests/test_examples.py $(PYTEST_ARGS)
+	$(VENV)-integrations/bin/python -m pytest -q -n 2 --dist loadfile tests/integrations tests/contract tests/test_examples.py $(PYTEST_ARGS)
 
 test-faults: ## Do everything that can go wrong, for real, and print a table of what was seen; under 20 minutes
 	$(MAKE) VENV=$(VENV)-integrations $(VENV)-integrations/.group-test-faults
@@ -80,7 +80,7 @@ figures: $(VENV)/.group-demo ## Draw the figures of the documentation into docs/
 	$(PY) examples/figures.py
 
 clean: ## Remove caches, built pages and demo output; the environment stays
-	rm -rf docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.png demo.html demo*.jsonl quickstart.png examples/demo/*.db examples/demo/*-logs
+	rm -rf docs/_build build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo.png demo.html quickstart.png examples/demo/*.db examples/demo/*-logs
 	find src tests examples scripts docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # An environment that somebody else made, or whose making was interrupted, is completed rather than replaced.

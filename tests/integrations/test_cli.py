@@ -527,3 +527,23 @@ def test_a_living_worker_is_not_reaped(folder):
     gone = study.ask(store.space_of(study))
     gone.set_user_attr("worker", runner.whoami().rpartition(":")[0] + ":1")  # the same pid, an earlier process
     assert runner.reap(study) == [gone.number]
+
+
+def test_two_processes_may_reap_the_same_trial(folder, monkeypatch):
+    study_file()
+    call("ask")
+    study = load()
+    trial = study.ask(store.space_of(study))
+    trial.set_user_attr("worker", runner.whoami().rpartition(":")[0] + ":1")
+    stale = study.get_trials(states=(TrialState.RUNNING,))
+    assert runner.reap(load()) == [trial.number]
+    monkeypatch.setattr(study, "get_trials", lambda **_: stale)  # what this process saw before the other one was done
+    assert runner.reap(study) == [trial.number]
+    assert load().trials[trial.number].state is TrialState.FAIL
+
+
+def test_logs_of_two_files_do_not_meet(folder):
+    study_file()
+    call("run", "study.toml", "--trials", "2")
+    call("run", "study.toml", "--trials", "1", "--storage", "other.db")
+    assert len(list(Path("study-logs").iterdir())) == 2 and len(list(Path("other-study-logs").iterdir())) == 1

@@ -75,7 +75,7 @@ Exit codes: 0 done, 1 nothing succeeded, 2 wrong input, 130 interrupted, 143 ter
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def run(file: Path | None, quiet: bool, as_json: bool, logs: Path | None, **options: Any) -> None:
-    """Run a study: evaluate suggested points until it has its trials."""
+    """Run a study. Evaluates suggested points until it has its trials."""
     sys.exit(run_study(_config(file, options), logs, quiet=quiet, as_json=as_json))
 
 
@@ -120,7 +120,7 @@ Examples:
 @click.option("--study", help="Name of the study, where the storage has several.")
 @click.option("-n", "count", type=click.IntRange(1), default=1, help="How many points.")
 def ask(source: str, study: str | None, count: int) -> None:
-    """Suggest points to evaluate by hand or by another program; one JSON object a line."""
+    """Suggest points, as JSON. One line each, to evaluate by hand or by another program."""
     toml = "://" not in source and Path(source).suffix == ".toml"
     found = store.make(config.read(Path(source))) if toml else store.find(source, study)
     space = store.space_of(found)
@@ -144,7 +144,7 @@ Examples:
 @click.option("--study", help="Name of the study, where the storage has several.")
 @click.option("--failed", help="Why the evaluation has no value.")
 def tell(trial: str, values: tuple[float, ...], source: str, study: str | None, failed: str | None) -> None:
-    """Record the value of a trial, or JSON lines from standard input with `-`."""
+    """Record a trial's value. With `-`, JSON lines from standard input."""
     found = store.find(source, study)
     if trial != "-":
         if not trial.isdigit():
@@ -198,10 +198,11 @@ def _tell(study: Study, message: dict[str, Any]) -> None:
         else:
             study.tell(message["trial"], values)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, optuna.exceptions.OptunaError) as error:
-        raise Problem(f"{message} cannot be told: {error}") from None
+        what = f"Trial {message['trial']}" if "trial" in message else str(message["params"])
+        raise Problem(f"{what} cannot be told: {error}") from None
 
 
-@boke.command()
+@boke.command(epilog="\b\nExamples:\n  boke status study.toml\n  boke status study.db --json")
 @study_options
 def status(source: str, study: str | None, as_json: bool) -> None:
     """How far a study is."""
@@ -214,7 +215,9 @@ def status(source: str, study: str | None, as_json: bool) -> None:
     show("\n".join(lines), answer, as_json)
 
 
-@boke.command()
+@boke.command(
+    epilog="\b\nExamples:\n  boke best study.toml\n  boke best postgresql://user@host/db --study fit --json"
+)
 @study_options
 def best(source: str, study: str | None, as_json: bool) -> None:
     """The best trial, or the Pareto front."""
@@ -226,10 +229,10 @@ def best(source: str, study: str | None, as_json: bool) -> None:
     show("\n".join(best_line(each) for each in points), answer, as_json)
 
 
-@boke.command()
+@boke.command(epilog="\b\nExamples:\n  boke recommend study.toml\n  boke recommend study.db --json")
 @study_options
 def recommend(source: str, study: str | None, as_json: bool) -> None:
-    """The best estimated point: what to use when values are noisy."""
+    """The best estimated point. What to use when values are noisy."""
     found = analysis.recommended(analysis.optimizer_of(store.find(source, study)))
     low, high = found.interval or (None, None)
     answer = {"params": found.params, "value": found.value, "low": low, "high": high, "support": found.support}
@@ -237,10 +240,10 @@ def recommend(source: str, study: str | None, as_json: bool) -> None:
     show(f"{text}, {found.support:.1f} trials behind it", answer, as_json)
 
 
-@boke.command()
+@boke.command(epilog="\b\nExamples:\n  boke importance study.toml")
 @study_options
 def importance(source: str, study: str | None, as_json: bool) -> None:
-    """Which parameters matter, according to the kernel model."""
+    """Which parameters matter. According to the kernel model."""
     shares = analysis.importance(analysis.optimizer_of(store.find(source, study)))
     width = max(map(len, shares))
     lines = [f"{name:<{width}}  {share:6.1%}  {'█' * round(30 * share)}" for name, share in shares.items()]
@@ -255,19 +258,24 @@ def importance(source: str, study: str | None, as_json: bool) -> None:
 @click.option("--format", "kind", type=click.Choice(export.FORMATS), help="Default: by the file's ending.")
 @click.option("--study", help="Name of the study, where the storage has several.")
 def export_(source: str, file: str, kind: str | None, study: str | None) -> None:
-    """Write all trials to a CSV, JSON or Parquet file; - is standard output."""
+    """Write all trials to a file. CSV, JSON or Parquet; - is standard output."""
     rows = export.write(store.find(source, study), file, kind)
     if file != "-":
         click.echo(f"{rows} trials in {file}")
 
 
-@boke.command()
+@boke.command(
+    epilog="\b\nExamples:\n  boke report study.toml\n  boke report study.db --out page.html --png page.png"
+)
 @click.argument("source", default=SOURCE)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The page. Default: STUDY.html")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a summary into a PNG file.")
 @click.option("--study", help="Name of the study, where the storage has several.")
 def report(source: str, out: Path | None, png: Path | None, study: str | None) -> None:
-    """Write a page about a study: progress, best and recommended, slices, importances, failures, explanations."""
+    """Write an HTML page about a study.
+
+    Progress, best and recommended with intervals, slices, importances, failures, and how suggestions were made.
+    """
     from boke.cli import report as pages
 
     found = store.find(source, study)
@@ -283,12 +291,12 @@ def report(source: str, out: Path | None, png: Path | None, study: str | None) -
         raise Problem(f"{error.filename or out} cannot be written: {error}") from None
 
 
-@boke.command()
+@boke.command(epilog="\b\nExamples:\n  boke dashboard study.toml\n  boke dashboard study.db --port 9000")
 @click.argument("source", default=SOURCE)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
 def dashboard(source: str, port: int, host: str) -> None:
-    """Look at a study while it runs: starts optuna-dashboard."""
+    """Start optuna-dashboard on a study."""
     try:
         import optuna_dashboard
     except ImportError:
@@ -311,7 +319,7 @@ Examples:
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that teaches a shell to complete boke's commands."""
+    """Print a shell's completion script."""
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

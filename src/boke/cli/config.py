@@ -182,6 +182,13 @@ def file_name(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)[:100] or "study"
 
 
+def log_name(config: Config) -> str:
+    """The study's name, behind that of its file if that is another: logs of two files must not meet in one folder."""
+    name, url = file_name(config.name), config.storage
+    stem = "" if "://" in url.removeprefix("sqlite://") else Path(url.removeprefix("sqlite:///")).stem
+    return name if stem in ("", name) else f"{stem}-{name}"
+
+
 def _positive(value: Any, key: str, path: Path) -> int:
     if _whole(value, key, path) < 1:
         raise Problem(f"The '{key}' of {path} must be at least 1. Got {value!r}.")

@@ -12,7 +12,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -108,17 +109,25 @@ class Runner:
             return trial
 
     def _tell(self, trial: Trial, outcome: Outcome, folder: Path) -> None:
-        try:
+        with unless_finished():
             if outcome.values is not None:
                 self.study.tell(trial, outcome.values)
             elif outcome.interrupted:  # back into the queue: the next run begins with it, as if it had gone on
                 self.study._storage.set_trial_state_values(trial._trial_id, TrialState.WAITING)
             else:
                 fail(self.study, trial._trial_id, trial.number, outcome.reason, folder, lost=False)
-        except (UpdateFinishedTrialError, ValueError) as error:
-            # told already: the storage answered to a first attempt after all, or somebody else ended the trial
-            if not isinstance(error, UpdateFinishedTrialError) and "finished" not in str(error):
-                raise
+
+
+@contextmanager
+def unless_finished() -> Iterator[None]:
+    """Told already: the storage answered to a first attempt after all, or somebody else ended the trial."""
+    try:
+        yield
+    except UpdateFinishedTrialError:
+        pass
+    except ValueError as error:
+        if "finished" not in str(error) and "Cannot tell a" not in str(error):
+            raise
 
 
 def fail(study: Study, trial_id: int, number: int, reason: str | None, folder: Path | None, *, lost: bool) -> None:
@@ -148,7 +157,8 @@ def reap(study: Study) -> list[int]:
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         worker = trial.user_attrs.get("worker")
         if isinstance(worker, str) and worker.startswith(f"{socket.gethostname()}:") and not _lives(worker):
-            fail(study, trial._trial_id, trial.number, "its worker was killed", None, lost=True)
+            with unless_finished():  # another process that starts at the same moment may have seen it, too
+                fail(study, trial._trial_id, trial.number, "its worker was killed", None, lost=True)
             gone.append(trial.number)
     return gone
 

@@ -13,7 +13,7 @@ from optuna.study import Study
 from optuna.trial import TrialState
 
 from boke.cli import store
-from boke.cli.config import Config, file_name
+from boke.cli.config import Config, log_name
 from boke.cli.errors import Problem
 from boke.cli.programs import evaluator_of
 from boke.cli.runner import Finished, Runner, counted, summary
@@ -26,7 +26,7 @@ def run_study(config: Config, logs: Path | None, *, quiet: bool, as_json: bool) 
     """Run, print the result, return the exit code."""
     evaluators = [evaluator_of(config) for _ in range(config.workers)]
     study = store.make(config)
-    folder = (logs or config.folder / f"{file_name(config.name)}-logs").absolute()
+    folder = (logs or config.folder / f"{log_name(config)}-logs").absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
