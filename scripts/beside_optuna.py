@@ -1,8 +1,8 @@
 """BOKESampler beside Optuna's own samplers where one objective in a box is not all: python scripts/beside_optuna.py
 
 Constrained, multi-objective and conditional problems from the literature, 100 trials, medians over seeds. Writes
-results/beside_optuna.json and the table of docs/beside-optuna.md. The rules of the sampler were chosen on these problems,
-with other seeds.
+results/beside_optuna.json and the table of docs/beside-optuna.md. The rules of the sampler were chosen on these
+problems, with other seeds.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def counts(python: Path, suite: str, folder: Path) -> list[dict[str, object]]:
     subprocess.run(command, cwd=HERE, env=os.environ | {"OPTUNA_SAMPLER_TESTS": suite}, check=False)
     found: dict[tuple[str, str], Counter[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):
-        module = case.attrib["classname"].split(".")[2]
         name = case.attrib["name"]
+        module = next(known for known in SUITES if known in f"{case.attrib['classname']} {name}")
         subject = "BOKESampler" if "optuna" in module else name.partition("[")[2].partition("(")[0]
         outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
         found.setdefault((module, subject), Counter())[outcome] += 1

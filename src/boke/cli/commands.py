@@ -215,9 +215,7 @@ def status(source: str, study: str | None, as_json: bool) -> None:
     show("\n".join(lines), answer, as_json)
 
 
-@boke.command(
-    epilog="\b\nExamples:\n  boke best study.toml\n  boke best postgresql://user@host/db --study fit --json"
-)
+@boke.command(epilog="\b\nExamples:\n  boke best study.toml\n  boke best postgresql://user@host/db --study fit --json")
 @study_options
 def best(source: str, study: str | None, as_json: bool) -> None:
     """The best trial, or the Pareto front."""
@@ -264,9 +262,7 @@ def export_(source: str, file: str, kind: str | None, study: str | None) -> None
         click.echo(f"{rows} trials in {file}")
 
 
-@boke.command(
-    epilog="\b\nExamples:\n  boke report study.toml\n  boke report study.db --out page.html --png page.png"
-)
+@boke.command(epilog="\b\nExamples:\n  boke report study.toml\n  boke report study.db --out page.html --png page.png")
 @click.argument("source", default=SOURCE)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The page. Default: STUDY.html")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a summary into a PNG file.")

@@ -11,7 +11,6 @@ Everything is computed anew for each suggestion, from columns:
 from __future__ import annotations
 
 import numpy as np
-from numpy.random import Generator
 
 from boke.space import Array, Mask
 
@@ -20,15 +19,14 @@ STEEPEST = 0.01  # least component of a direction: the ends of the front, and no
 STRICTNESS = 2.0  # what a trial that misses the constraints by the usual amount pays, in units of best minus median
 
 
-def outcomes(values: Array, violations: Array, pruned: Mask, failed: Mask, rng: Generator) -> Array:
+def outcomes(values: Array, direction: Array | None, violations: Array, pruned: Mask, failed: Mask) -> Array:
     """One finite value (n,) for each trial, nan for those that have none.
 
-    Several objectives become one along a random direction, so that a search with a new direction at every trial goes
-    along the whole Pareto front.
+    Several objectives become one along a direction (m,): a search with a new one at every trial goes along the whole
+    Pareto front.
     """
     feasible = np.asarray(~violations.any(axis=1))
-    m = values.shape[1]
-    y = clipped(values[:, 0]) if m == 1 else chebyshev(values, rng.dirichlet(np.ones(m)), feasible)
+    y = clipped(values[:, 0]) if direction is None else chebyshev(values, direction, feasible)
     if pruned.any():
         y = cautious(y, pruned)
     if not feasible.all():

@@ -24,6 +24,7 @@ from boke.integrations._outcomes import outcomes
 from boke.integrations._reader import MEANT, Branch, Reader, Table
 from boke.optimizer import Explanation, Optimizer
 from boke.policies import Key, Policy, Suggestion
+from boke.space import Array
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -209,8 +210,7 @@ class BOKESampler(BaseSampler):
     def _branch(self, reader: Reader, number: int, names: Names[str], params: dict[str, Any]) -> Branch | None:
         """The branch that these parameters lead to, or now and then the one that was tried least."""
         found = [b for b in reader.branches if b.way.keys() & names and (b.names - b.way.keys()) & names]
-        rng = np.random.default_rng((self._seed, number, BRANCH))
-        if len(found) > 1 and rng.random() < EXPLORED:
+        if len(found) > 1 and np.random.default_rng((self._seed, number, BRANCH)).random() < EXPLORED:
             return min(found, key=lambda branch: branch.count)
         there = [b for b in found if all(params[name] == b.way[name] for name in b.way.keys() & names)]
         return max(there, key=lambda branch: len(branch.way), default=None)
@@ -244,15 +244,20 @@ class BOKESampler(BaseSampler):
         return data, self._policy.suggest(data, table.columns.space, key)
 
     def _data(self, table: Table, pending: list[dict[str, Any]], number: int) -> Data:
-        rng = np.random.default_rng((self._seed, number, DIRECTION))  # one direction for all groups of a trial
-        y = outcomes(table.values, table.violations, table.pruned, table.failed, rng)
+        several = len(table.signs) > 1
+        direction = self._direction(number, len(table.signs)) if several else None
+        y = outcomes(table.values, direction, table.violations, table.pruned, table.failed)
         told = ~np.isnan(y)
         # with several objectives each trial has its own optimum: what others reached says nothing about its region
-        asked = None if table.values.shape[1] == 1 else np.zeros(int(told.sum()), dtype=bool)
+        asked = np.zeros(int(told.sum()), dtype=bool) if several else None
         silent = table.encode(pending)
         if told.all():
             return Data(table.X, y, silent, table.numbers, asked)
         return Data(table.X[told], y[told], np.vstack([table.X[~told], silent]), table.numbers[told], asked)
+
+    def _direction(self, number: int, m: int) -> Array:
+        """Where on the Pareto front a trial looks: the same for all of its groups."""
+        return np.random.default_rng((self._seed, number, DIRECTION)).dirichlet(np.ones(m))
 
 
 def _params(decision: Decision) -> dict[str, Any]:
