@@ -70,7 +70,8 @@ def _one(study: Study, trials: list[FrozenTrial]) -> str:
     optimizer = optimizer_of(study)
     shares = importance(optimizer) if sum(t.state is TrialState.COMPLETE for t in trials) >= 3 else {}
     parts = [_cards(study, optimizer, trials)]
-    parts.append(_figure("Progress", partial(plotting.plot_convergence, optimizer), (8.4, 3.4)))
+    note = "The line is the best so far, a point is a trial, a cross one that failed."
+    parts.append(_section("Progress", _svg(partial(plotting.plot_convergence, optimizer), (8.4, 3.4)), note))
     if shares:
         parts.append(_section("Which parameters matter", _bars(shares), "Share in what the model does over the space."))
         names = list(shares)[:SLICES]
@@ -130,12 +131,13 @@ def _explanations(study: Study) -> str:
         return ""
     rows = [["trial", "why", "mean (score)", "exploration", "density", "past trials that argued for it"]]
     for n, why in explanations(study, LISTED):
-        behind = ", ".join(f"#{trial} {share:.0%}" for trial, share in why.trials[:4])
+        behind = ", ".join(f"#{trial} {share:.0%}" for trial, share in why.trials[:4] if share >= 0.005)
         density = number(why.density) if why.density >= 1e-3 else "≈ 0"
         rows.append([f"#{n}", why.branch, number(why.mean), number(why.exploration), density, behind])
     if len(rows) == 1:
         return ""
-    return _table("How the last suggestions were made", rows)
+    note = "Values enter as scores: 0 is ordinary, 2 very good. Exploration is a bonus where little is known."
+    return _table("How the last suggestions were made", rows, note)
 
 
 def _failures(trials: list[FrozenTrial]) -> str:
@@ -167,10 +169,10 @@ def _rows(trials: list[FrozenTrial]) -> list[list[str]]:
     return rows
 
 
-def _table(title: str, rows: list[list[str]]) -> str:
+def _table(title: str, rows: list[list[str]], note: str = "") -> str:
     head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     lines = "".join(f"<tr>{line}</tr>" for line in body)
-    return _section(title, f'<div class="wide"><table><tr class="head">{head}</tr>{lines}</table></div>')
+    return _section(title, f'<div class="wide"><table><tr class="head">{head}</tr>{lines}</table></div>', note)
 
 
 def _bars(shares: dict[str, float]) -> str:
