@@ -5,7 +5,8 @@ killed (-9) halfway: the others go on, and what it had finished stays. Look at i
 
     optuna-dashboard postgresql://user@host/database
 
-Needs bokeopt[optuna] and psycopg2-binary.
+With --ledger each evaluation writes its trial's number to a file as it begins: what was evaluated, whatever the database
+says. Needs bokeopt[optuna] and psycopg2-binary.
 """
 
 import argparse
@@ -29,6 +30,9 @@ def objective(trial):
     x, y = trial.suggest_float("x", -2, 2), trial.suggest_float("y", -1, 3)
     kind = trial.suggest_categorical("kind", ["plain", "tilted"])
     trial.set_user_attr("worker", os.getpid())
+    if ledger := os.environ.get("LEDGER"):
+        with open(ledger, "a") as file:
+            file.write(f"{trial.number}\n")
     time.sleep(0.1)
     return 100 * (y - x**2) ** 2 + (1 - x) ** 2 + (5 * x if kind == "tilted" else 0)
 
@@ -50,7 +54,10 @@ if __name__ == "__main__":
     parser.add_argument("--trials", type=int, default=120)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--kill", action="store_true", help="kill -9 one worker when a third of the trials are done")
+    parser.add_argument("--ledger", help="file for the numbers of the trials that were evaluated")
     given = parser.parse_args()
+    if given.ledger:
+        os.environ["LEDGER"] = given.ledger  # the workers inherit it
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(study_name=NAME, storage=given.url, load_if_exists=True)
     context = multiprocessing.get_context("spawn")

@@ -44,16 +44,23 @@ def load(url, name):
     return optuna.load_study(study_name=name, storage=url)
 
 
-def test_four_workers_one_of_them_killed(url):
+def test_four_workers_one_of_them_killed(url, tmp_path):
+    ledger = tmp_path / "ledger"
     run = subprocess.run(
-        [sys.executable, EXAMPLE, url, "--trials", "60", "--kill"], capture_output=True, text=True, timeout=400
+        [sys.executable, EXAMPLE, url, "--trials", "60", "--kill", "--ledger", ledger],
+        capture_output=True,
+        text=True,
+        timeout=400,
     )
     assert run.returncode == 0, run.stderr
     assert re.search(r"killed worker \d+ after \d+ trials", run.stdout)
     trials = load(url, "four-workers").trials
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     assert 60 <= len(complete) <= 63  # each of the other three may have had one under way at the end
-    assert [trial.number for trial in trials] == list(range(len(trials)))  # none lost, none twice
+    assert [trial.number for trial in trials] == list(range(len(trials)))
+    evaluated = [int(line) for line in ledger.read_text().split()]
+    assert len(set(evaluated)) == len(evaluated)  # none twice,
+    assert {trial.number for trial in complete} <= set(evaluated) and len(evaluated) - len(complete) <= 1  # none lost
     unfinished = [trial for trial in trials if not trial.state.is_finished()]
     assert len(unfinished) <= 1 and all(trial.state is not TrialState.FAIL for trial in trials)
     points = [tuple(sorted(trial.params.items())) for trial in complete]
