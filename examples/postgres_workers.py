@@ -5,8 +5,8 @@ killed (-9) halfway: the others go on, and what it had finished stays. Look at i
 
     optuna-dashboard postgresql://user@host/database
 
-With --ledger each evaluation writes its trial's number to a file as it begins: what was evaluated, whatever the database
-says. Needs bokeopt[optuna] and psycopg2-binary.
+With --ledger each evaluation writes its trial's number to a file as it begins: what was evaluated, whatever the
+database says. Needs bokeopt[optuna] and psycopg2-binary.
 """
 
 import argparse

@@ -125,13 +125,14 @@ def measure(sizes, repeats):
 
 def table(result):
     lines = [
-        "| storage | trials | random | BOKESampler | of which reading | TPE |",
-        "|---|---|---|---|---|---|",
+        "| storage | trials | bare | random | BOKESampler | of which reading | TPE |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
         cells = [
             row["storage"],
             f"{row['trials']:,}",
+            f"{result['bare_objective']:.3f}",
             *(f"{row[k]:.2f}" for k in ("random", "boke", "overhead", "tpe")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
