@@ -51,7 +51,7 @@ fuzz: ## Coverage-guided fuzzing of every reader, MINUTES=5 each, in .venv-fuzz 
 test-minimum: ## Run the tests with the oldest versions of everything that pyproject.toml allows, in .venv-minimum
 	$(MAKE) VENV=$(VENV)-minimum $(VENV)-minimum/.ready
 	$(PYTHON) scripts/minimum.py > $(VENV)-minimum/minimum.txt
-	$(VENV)-minimum/bin/python -m pip install -q --disable-pip-version-check -e . --group test -c $(VENV)-minimum/minimum.txt
+	$(VENV)-minimum/bin/python -m pip install -q --disable-pip-version-check -e ".[ray]" --group test -c $(VENV)-minimum/minimum.txt
 	$(VENV)-minimum/bin/python -m pytest -q -n $(WORKERS) --maxprocesses 8 $(PYTEST_ARGS)
 
 audit: $(VENV)/.group-audit ## Ask the public database for known weaknesses of what is installed (needs pypi.org)
