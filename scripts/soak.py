@@ -8,6 +8,8 @@ process that lives through it all must not have grown after its first fifth; oth
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import itertools
 import json
 import multiprocessing
@@ -30,6 +32,7 @@ from boke.policies import BOKEPlus
 
 PROCESSES, THREADS = 4, 8
 LIFE = 60.0  # seconds after which a process is killed and another takes over its log; the first one lives on
+ONE_HEAP = -8  # M_ARENA_MAX of malloc.h
 FLAT = 10.0  # megabytes between the medians of the second and the last fifth, within which memory is flat
 MOST = 3000  # trials of a log; a full one is begun anew, so that memory has a reason to be flat
 
@@ -41,6 +44,8 @@ def resident() -> int:
 
 def work(folder: str, slot: int, memory: multiprocessing.Queue) -> None:
     """One process: threads on one optimizer with a log."""
+    with contextlib.suppress(AttributeError, OSError):  # glibc; a heap for each thread would hide a leak in its noise
+        ctypes.CDLL(None).mallopt(ONE_HEAP, 1)
     begun = time.monotonic()
     for generation in itertools.count():  # a full one is left at once
         path = Path(folder) / f"{slot}-{generation}.log"
