@@ -86,6 +86,30 @@ def test_slopes_of_log_ei(noise):
         np.testing.assert_allclose(slope[0], expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("make", [LocalGP, gp.fit])
+def test_drawn_functions_have_the_mean_and_the_covariance_of_the_posterior(make):
+    Z, Y, J = problem(6, noise=0.5)
+    model = make(Z, Y, J)
+    _, a, nugget, variance, _, _ = model.hyperparameters
+    own = covariance(model, Z, Z)
+    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
+    Q = np.random.default_rng(1).normal(size=(7, 3))
+    k = covariance(model, Q, Z)
+    expected = variance * (covariance(model, Q, Q) - k @ np.linalg.solve(K, k.T))
+    mean = model.draw(Q, np.zeros(7))
+    np.testing.assert_allclose(mean, model.predict(Q)[0], atol=1e-9)
+    columns = np.array([model.draw(Q, e) - mean for e in np.eye(7)])  # of the factor of the covariance
+    np.testing.assert_allclose(columns.T @ columns, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("make", [LocalGP, gp.fit])
+def test_a_drawn_function_has_one_value_at_one_point(make):
+    Z, Y, J = problem(6, noise=0.5)
+    Q = np.repeat(np.random.default_rng(1).normal(size=(4, 3)), 5, axis=0)
+    values = make(Z, Y, J).draw(Q, np.random.default_rng(2).standard_normal(20)).reshape(4, 5)
+    assert np.ptp(values, axis=1).max() < 1e-2 * np.ptp(values)
+
+
 def test_climbing_never_loses_and_stays_in_the_box():
     Z, Y, J = problem(5)
     model, low, high = LocalGP(Z, Y, J), np.full(3, -0.4), np.full(3, 0.3)
@@ -141,11 +165,13 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
         np.testing.assert_allclose(fast.hyperparameters, slow.hyperparameters, rtol=1e-10)
         for a, b in zip(fast.log_ei_gradient(Q, 0.5), slow.log_ei_gradient(Q, 0.5), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
-        results.append(fast.climb(Q, 0.5, low, high, 40))
+        normal = np.random.default_rng(1).standard_normal(len(Q))
+        np.testing.assert_allclose(fast.draw(Q, normal), slow.draw(Q, normal), rtol=1e-6, atol=1e-8)
+        results.append((*fast.climb(Q, 0.5, low, high, 40), fast.draw(Q, normal)))
     np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)
-    for tops, values in results[1:]:
-        np.testing.assert_array_equal(tops, results[0][0])
-        np.testing.assert_array_equal(values, results[0][1])
+    for result in results[1:]:
+        for a, b in zip(result, results[0], strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_copies_of_one_point_and_constant_values_are_survived():

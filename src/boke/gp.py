@@ -27,6 +27,7 @@ TRENDS = (0.0, 0.1, 1.0, 10.0, 100.0)
 NOISES: tuple[float, ...] = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
+JITTER = 1e-8  # of a drawn function, relative to its variance a priori: with less its covariance may not factorize
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -116,6 +117,21 @@ class LocalGP:
         """Local maxima of log EI in the box [low, high] from every row of Q, and their values."""
         tops = [self._climb(q, best, low, high, evaluations) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
+
+    def draw(self, Q: Array, normal: Array) -> Array:
+        """A function drawn from the posterior, at Q (m, d), from standard normal numbers (m,)."""
+        k = self._cross(Q)[0]
+        v = np.einsum("ij,mj->mi", self._inverse, k)
+        prior, _ = _covariance(
+            np.square(Q[:, None] - Q[None]).sum(axis=2), np.einsum("id,jd->ij", Q, Q), self._length, self._a, 0.0
+        )
+        mean, extra = np.einsum("mj,j->m", k, self._alpha), JITTER
+        C = prior - np.einsum("mi,ni->mn", v, v)
+        while extra < 1.0:
+            if (L := cholesky(C + np.diag(extra * np.diag(prior)))) is not None:
+                return np.asarray(mean + math.sqrt(self._variance) * np.einsum("ij,j->i", L, normal))
+            extra *= 100.0
+        return mean
 
     def fitted(self) -> Array:
         """The posterior mean at the observations."""

@@ -24,6 +24,7 @@ SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
+DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
 SETTLED = 20  # observations of the box in which a gain is still looked for
 
 
@@ -76,7 +77,8 @@ class LocalModel:
 def suggest(
     data: Data, space: Space, region: TrustRegion, local: Callable[[Numbers], Mask], rng: Generator
 ) -> Array | None:
-    """The point (d,) with the largest expected improvement in the trust region; None if all of it is taken.
+    """The point (d,) of the trust region with the largest expected improvement or, under noise, as often that with the
+    largest value of a drawn function; None if all of it is taken.
 
     Args:
         data: What is known; at least one value.
@@ -96,7 +98,10 @@ def suggest(
     low, high, crowded = _room(data.silent, fitted.center, side, cells, ~space.categorical)
     if crowded:
         return _apart(fitted, data, low, high, space, rng)
-    X, values = _improvements(fitted, low, high, space, rng)
+    if fitted.noise is not None and rng.random() < DRAWN:
+        X, values = _drawn(fitted, low, high, space, rng)
+    else:
+        X, values = _improvements(fitted, low, high, space, rng)
     fresh = ~data.taken(space.encode(space.decode(X)))  # as a history would keep them: rounded
     if not fresh.any():
         return None
@@ -154,6 +159,16 @@ def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng
     top = np.argsort(-values, kind="stable")[:TOPS]
     tops, better = _climb(fitted, X[top], low, high, space)
     return np.concatenate([tops, X[top]]), np.concatenate([better, values[top]])
+
+
+def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Generator) -> tuple[Array, Array]:
+    """Candidates of the box, and the values there of one function drawn from the posterior (Thompson sampling).
+
+    Under noise the model stays unsure of where its maximum is, and expected improvement would ask the same question
+    again and again.
+    """
+    X = candidates(fitted.center, low, high, space, rng)[::2]  # every other: a draw costs the cube of their number
+    return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
 def fit(data: Data, space: Space) -> LocalModel:

@@ -15,6 +15,7 @@ namespace {
 constexpr double INF = __builtin_huge_val();
 constexpr double SQRT5 = 2.23606797749978969;
 constexpr double SMALLEST = 1e-20;  // of the variance, relative to the signal's
+constexpr double JITTER = 1e-8;     // of a drawn function, relative to its variance a priori
 
 // exp(x) for x <= 0, 0 below -700; branch-free, so that loops over it become vector code
 INLINE double exponential(double x) {
@@ -99,22 +100,15 @@ void prepare(GP &gp) {
     }
 }
 
-// K into `factor`, upper triangle by rows, and there K = U'U; false if it is not positive definite
-bool factorize(GP &gp, const double *matern) {
-    const std::size_t n = gp.n, stride = gp.stride;
-    for (std::size_t i = 0; i < n; ++i) {
-        double *row = gp.factor + i * stride;
-        const double *m = matern + i * stride, *g = gp.gram + i * stride;
-        for (std::size_t j = i; j < n; ++j) row[j] = m[j] + gp.trend * ((1.0 + g[j]) * (1.0 + g[j]));
-        row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
-    }
+// In place: the upper triangle of K by rows becomes U with K = U'U; false if K is not positive definite
+bool decompose(double *factor, std::size_t n, std::size_t stride) {
     constexpr std::size_t BLOCK = 4;  // rows that are finished together: fewer passes over the rest
     for (std::size_t first = 0; first < n; first += BLOCK) {
         const std::size_t last = first + BLOCK < n ? first + BLOCK : n;
         for (std::size_t k = first; k < last; ++k) {
-            double *pivot = gp.factor + k * stride;
+            double *pivot = factor + k * stride;
             for (std::size_t r = first; r < k; ++r) {
-                const double *done = gp.factor + r * stride;
+                const double *done = factor + r * stride;
                 add(pivot + k, -done[k], done + k, n - k);
             }
             if (!(pivot[k] > 0.0)) return false;
@@ -122,14 +116,25 @@ bool factorize(GP &gp, const double *matern) {
             for (std::size_t j = k; j < n; ++j) pivot[j] /= root;
         }
         if (last - first < BLOCK) break;
-        const double *a = gp.factor + first * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        const double *a = factor + first * stride, *b = a + stride, *c = b + stride, *d = c + stride;
         for (std::size_t i = last; i < n; ++i) {
-            double *row = gp.factor + i * stride;
+            double *row = factor + i * stride;
             const double ai = a[i], bi = b[i], ci = c[i], di = d[i];
             for (std::size_t j = i; j < n; ++j) row[j] = (((row[j] - ai * a[j]) - bi * b[j]) - ci * c[j]) - di * d[j];
         }
     }
     return true;
+}
+
+// K into `factor`, and there decomposed; false if it is not positive definite
+bool factorize(GP &gp, const double *matern) {
+    for (std::size_t i = 0; i < gp.n; ++i) {
+        double *row = gp.factor + i * gp.stride;
+        const double *m = matern + i * gp.stride, *g = gp.gram + i * gp.stride;
+        for (std::size_t j = i; j < gp.n; ++j) row[j] = m[j] + gp.trend * ((1.0 + g[j]) * (1.0 + g[j]));
+        row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
+    }
+    return decompose(gp.factor, gp.n, gp.stride);
 }
 
 // work = U^-T y
@@ -275,8 +280,36 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
     return __builtin_log(sd) + log_h;
 }
 
+// The posterior covariance of the points is factorized as it is, with the smallest diagonal that makes it possible.
+void draw(const GP &gp, const double *q, std::size_t m, const double *normal, double *values, double *work) {
+    const std::size_t rows = (m + 7) / 8 * 8;
+    double *v = work, *factor = v + m * gp.stride, *k = factor + m * rows, *squared = k + gp.stride;
+    for (std::size_t i = 0; i < m; ++i) {
+        cross(gp, q + i * gp.d, k, squared, squared + gp.stride);
+        values[i] = dot(k, gp.alpha, gp.n);
+        for (std::size_t j = 0; j < gp.n; ++j) v[i * gp.stride + j] = dot(gp.inverse + j * gp.stride, k, j + 1);
+    }
+    for (double extra = JITTER; extra < 1.0; extra *= 100.0) {
+        for (std::size_t i = 0; i < m; ++i)
+            for (std::size_t j = i; j < m; ++j) {
+                double away = 0.0, product = 0.0;
+                for (std::size_t c = 0; c < gp.d; ++c) {
+                    const double a = q[i * gp.d + c], b = q[j * gp.d + c];
+                    away += (a - b) * (a - b);
+                    product += a * b;
+                }
+                const double own = matern(away, gp.length) + gp.trend * ((1.0 + product) * (1.0 + product));
+                factor[i * rows + j] = own - dot(v + i * gp.stride, v + j * gp.stride, gp.n) + (i == j ? extra * own : 0.0);
+            }
+        if (!decompose(factor, m, rows)) continue;
+        const double sd = __builtin_sqrt(gp.variance);
+        for (std::size_t i = 0; i < m; ++i) add(values + i, sd * normal[i], factor + i * rows + i, m - i);
+        return;
+    }
+}
+
 }  // namespace
 
-GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, predict, log_ei}; }
+GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, predict, log_ei, draw}; }
 
 }  // namespace boke

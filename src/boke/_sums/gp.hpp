@@ -35,6 +35,8 @@ struct GPFunctions {
     void (*predict)(const GP &, const double *q, std::size_t m, double *mean, double *sd, double *work);
     // Log expected improvement over `best` at one point and, if asked for, its slopes.
     double (*log_ei)(const GP &, const double *q, double best, double *slope, double *work);
+    // One draw of the function at m points, from m standard normal numbers; work: m * (stride + rows) + 3 * stride.
+    void (*draw)(const GP &, const double *q, std::size_t m, const double *normal, double *values, double *work);
 };
 
 GPFunctions gp_baseline();

@@ -115,6 +115,19 @@ class LocalGP {
         return nb::make_tuple(array(tops, {m, d_}), array(values, {m}));
     }
 
+    // A function drawn from the posterior, at the rows of q, from as many standard normal numbers.
+    Result draw(Matrix q, Vector normal) const {
+        check(q);
+        const std::size_t m = q.shape(0), rows = (m + 7) / 8 * 8;
+        if (normal.shape(0) != m) throw std::invalid_argument("As many normal numbers as points are needed.");
+        Numbers values(m), work(m * (stride_ + rows) + 3 * stride_);
+        {
+            nb::gil_scoped_release unlocked;
+            run_.draw(gp_, q.data(), m, normal.data(), values.data(), work.data());
+        }
+        return array(values, {m});
+    }
+
     // The posterior mean at the observations: y - noise * alpha, as K alpha = y.
     Result fitted() const {
         Numbers mean(n_);
@@ -277,6 +290,7 @@ void bind_local_gp(nb::module_ &m) {
         .def("log_ei", &LocalGP::log_ei)
         .def("log_ei_gradient", &LocalGP::log_ei_gradient)
         .def("climb", &LocalGP::climb)
+        .def("draw", &LocalGP::draw)
         .def("fitted", &LocalGP::fitted)
         .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
