@@ -161,16 +161,16 @@ def test_row_38_fork_and_spawn(observed):
 
 
 SEQUENCE = """
-import hashlib, boke
+import hashlib, math, boke
 from boke import Float, Int, Categorical
 space = {"lr": Float(1e-5, 1, log=True), "b": Float(-1, 1), "n": Int(1, 64), "act": Categorical(["relu", "tanh"])}
 h = hashlib.sha256()
-for s, n in ((space, 40), ([(0, 1)] * 5, 40)):
+for s, noise in ((space, 0.0), ([(0, 1)] * 5, 0.0), ([(0, 1)] * 2, 0.2)):
     o = boke.Optimizer(s, rng=11)
-    for i in range(n):
+    for i in range(40):
         t = o.ask()
         h.update(t.x.tobytes())
-        o.tell(t, None if i % 9 == 4 else float(((t.x - 0.4) ** 2).sum()))
+        o.tell(t, None if i % 9 == 4 else float(((t.x - 0.4) ** 2).sum()) + noise * math.sin(997 * i))
     h.update(repr(o.recommend().params).encode())
 print(h.hexdigest())
 """
