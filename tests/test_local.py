@@ -58,8 +58,36 @@ def test_a_small_region_keeps_the_suggestion_near_the_best():
     failures = np.arange(60) > 20
     failures[np.argmax(data.y)] = False
     x = suggest(worse, space, mask=failures & (data.numbers > data.numbers[np.argmax(data.y)]))
-    side = TrustRegion().side([False] * int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum()))
+    side = TrustRegion().side([False] * int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum()), 3)
     assert np.abs(x - best).max() <= 0.5 * side + 1e-12
+
+
+def noisy(space, t, seed=0):
+    data = some(space, t, seed)
+    return Data(data.X, data.y + 0.3 * np.random.default_rng(seed).standard_normal(t), data.X[:0], np.arange(t))
+
+
+def test_under_noise_about_every_other_suggestion_maximizes_a_drawn_function(monkeypatch):
+    space, data = Space.of([(0, 1)] * 3), noisy(Space.of([(0, 1)] * 3), 60)
+    assert local.fit(data, space).noise is not None
+    draws = []
+    monkeypatch.setattr(local, "_drawn", lambda *a, of=local._drawn: draws.append(of(*a)) or draws[-1])
+    drawn = 0
+    for seed in range(60):
+        before = len(draws)
+        x = suggest(data, space, seed)
+        if len(draws) > before:
+            X, values = draws[-1]
+            np.testing.assert_array_equal(x, X[np.argmax(values)])
+            drawn += 1
+    assert 15 <= drawn <= 45
+    assert len({tuple(X[np.argmax(values)]) for X, values in draws}) == drawn
+
+
+def test_without_noise_nothing_is_drawn(monkeypatch):
+    monkeypatch.setattr(local, "_drawn", None)
+    space = Space.of([(0, 1)] * 3)
+    assert all(suggest(some(space, 60), space, seed) is not None for seed in range(10))
 
 
 def test_pending_points_push_the_next_one_away():

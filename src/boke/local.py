@@ -89,7 +89,7 @@ def suggest(
     """
     fitted = fit(data, space)
     if fitted.noise is None:
-        side = region.side(data.outcomes(local, REPLAYED))
+        side = region.side(data.outcomes(local, REPLAYED), space.dim)
     else:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner

@@ -24,22 +24,23 @@ class TrustRegion:
         start: The first side.
         grow: Factor of the side after a success.
         shrink: Factor after ``patience`` failures in a row.
-        patience: See there.
+        patience: See there. None is 3 in up to three dimensions, where there is time to look around, and 2 above.
     """
 
     start: float = 0.4
     grow: float = 1.6
     shrink: float = 0.6
-    patience: int = 2
+    patience: int | None = None
 
-    def side(self, successes: list[bool]) -> float:
+    def side(self, successes: list[bool], dim: int) -> float:
+        patience = self.patience or (3 if dim <= 3 else 2)
         side, failures = self.start, 0
         for success in successes:
             if success:
                 side, failures = min(LARGEST_SIDE, side * self.grow), 0
                 continue
             failures += 1
-            if failures >= self.patience:
+            if failures >= patience:
                 side, failures = side * self.shrink, 0
                 if side < SMALLEST_SIDE:
                     side = self.start
