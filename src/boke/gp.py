@@ -131,7 +131,7 @@ class LocalGP:
             if (L := cholesky(C + np.diag(extra * np.diag(prior)))) is not None:
                 return np.asarray(mean + math.sqrt(self._variance) * np.einsum("ij,j->i", L, normal))
             extra *= 100.0
-        return mean
+        return np.asarray(mean)
 
     def fitted(self) -> Array:
         """The posterior mean at the observations."""
