@@ -29,7 +29,7 @@ def need(modules):
 
 def execute(words, folder, *, warnings="error"):
     run = subprocess.run(
-        [sys.executable, "-W", warnings, *words],
+        [sys.executable, "-W", warnings, "-W", "ignore:::pyparsing", *words],  # its advice is for matplotlib
         cwd=folder,
         env=os.environ | {"MPLBACKEND": "agg"},
         capture_output=True,
