@@ -157,6 +157,14 @@ def table() -> None:
         regrets.setdefault(r["variant"], {})[r["function"], r["d"], r["noise"], r["instance"]] = r["regret"]
     full = regrets["default"]
     text = [
+        "# What the parts of the default policy are worth",
+        "",
+        "Written by `python scripts/ablation.py table` from `results/ablation.jsonl`. The default policy against",
+        "itself without one of its parts: the 24 BBOB functions, d = 2, 5 and 10, an instance on which nothing was",
+        "tuned, 72 runs of each variant without noise and 72 with noise of 5 % of the signal's variance. The share of",
+        "runs that the default wins, with 95 % intervals, and by how much the variant's log10 regret is larger after",
+        "200 evaluations (mean). Above 50 % and above 0 the part is worth having.",
+        "",
         "| variant | noise | " + " | ".join(f"after {t}" for t in BUDGETS) + " | log10 regret |",
         "|---|---|" + "---|" * (len(BUDGETS) + 1),
     ]
