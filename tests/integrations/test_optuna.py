@@ -419,7 +419,7 @@ def test_a_branch_is_modelled_as_a_whole():
 
     def objective(trial):
         if trial.suggest_categorical("kind", ["flat", "valley"]) == "flat":
-            return 0.5 + trial.suggest_float("w", 0, 1)
+            return 1.5 + trial.suggest_float("w", 0, 1)
         v = trial.suggest_float("v", 0, 1)
         return 10 * abs(trial.suggest_float("u", 0, 1) - v) + v
 
