@@ -423,11 +423,14 @@ def test_a_branch_is_modelled_as_a_whole():
         v = trial.suggest_float("v", 0, 1)
         return 10 * abs(trial.suggest_float("u", 0, 1) - v) + v
 
-    study = optuna.create_study(sampler=BOKESampler(seed=0))
-    study.optimize(objective, n_trials=60)
-    assert study.best_value < 0.1
-    kinds = [trial.params["kind"] for trial in study.trials[20:]]
-    assert kinds.count("flat") >= 3  # the other branch is not given up
+    found = []
+    for seed in range(6):
+        study = optuna.create_study(sampler=BOKESampler(seed=seed))
+        study.optimize(objective, n_trials=60)
+        found.append(study.best_value)
+        kinds = [trial.params["kind"] for trial in study.trials[20:]]
+        assert kinds.count("flat") >= 3  # the other branch is not given up
+    assert sum(value < 0.01 for value in found) >= 2  # u by itself comes to about 0.1
     why = [study.sampler.explain(study, trial.number) for trial in study.trials[40:]]
     assert all(each is not None and each.trials for each in why)
 
