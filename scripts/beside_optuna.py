@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import optuna
+import pages
 from optuna._hypervolume import compute_hypervolume
 from optuna.samplers import NSGAIISampler, TPESampler
 
@@ -248,14 +249,6 @@ def table(result):
     return "\n".join(lines)
 
 
-def document(result):
-    """Put the table between the marks of the page."""
-    page = HERE / "docs" / "beside-optuna.md"
-    head, _, rest = page.read_text(encoding="utf-8").partition("<!-- begin -->\n")
-    _, _, tail = rest.partition("<!-- end -->")
-    page.write_text(f"{head}<!-- begin -->\n{table(result)}\n<!-- end -->{tail}", encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
@@ -280,7 +273,7 @@ def main() -> None:
         "scores": scores,
     }
     (HERE / "results" / "beside_optuna.json").write_text(json.dumps(result, indent=1) + "\n")
-    document(result)
+    pages.put(table(result), "beside-optuna.md")
 
 
 if __name__ == "__main__":

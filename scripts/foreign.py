@@ -18,6 +18,8 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from pathlib import Path
 
+import pages
+
 HERE = Path(__file__).parents[1]
 SUITES = {
     "test_optuna_samplers": ("optuna", "`optuna.testing.pytest_samplers`: Basic, Relative, MultiObjective"),
@@ -89,11 +91,7 @@ def document(runs: list[dict[str, object]]) -> None:
             failed = row.get("failure", 0) + row.get("error", 0)
             cells = [title, f"{host} {run['versions'][host]}", f"`{row['of']}`"]
             lines.append(f"| {' | '.join(cells)} | {row.get('passed', 0)} | {row.get('skipped', 0)} | {failed} |")
-    page = HERE / "docs" / "contracts.md"
-    head, _, rest = page.read_text(encoding="utf-8").partition("<!-- begin -->\n")
-    _, _, tail = rest.partition("<!-- end -->")
-    table = "\n".join(lines)
-    page.write_text(f"{head}<!-- begin -->\n{table}\n<!-- end -->{tail}", encoding="utf-8")
+    pages.put("\n".join(lines), "contracts.md")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import optuna
+import pages
 from optuna.distributions import FloatDistribution
 
 import boke
@@ -139,14 +140,6 @@ def table(result):
     return "\n".join(lines)
 
 
-def document(result):
-    """Put the table between the marks of the page."""
-    page = HERE / "docs" / "overhead.md"
-    head, _, rest = page.read_text(encoding="utf-8").partition("<!-- begin -->\n")
-    _, _, tail = rest.partition("<!-- end -->")
-    page.write_text(f"{head}<!-- begin -->\n{table(result)}\n<!-- end -->{tail}", encoding="utf-8")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
@@ -163,4 +156,4 @@ if __name__ == "__main__":
         "rows": measure(given.sizes, given.repeats),
     }
     (HERE / "results" / "overhead.json").write_text(json.dumps(result, indent=1) + "\n")
-    document(result)
+    pages.put(table(result), "overhead.md")

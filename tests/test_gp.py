@@ -28,20 +28,25 @@ def covariance(model, A, B):
     return (1 + r + r**2 / 3) * np.exp(-r) + a * (1 + A @ B.T) ** 2
 
 
+def posterior(model, Z, Y, Q):
+    """Mean (m,) and covariance (m, m) at Q, by the textbook."""
+    _, a, nugget, variance, _, version = model.hyperparameters
+    own, k = covariance(model, Z, Z), covariance(model, Q, Z)
+    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
+    full = covariance(model, Q, Q) - k @ np.linalg.solve(K, k.T)
+    return k @ np.linalg.solve(K, Y[version]), variance * full
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 def test_prediction_is_the_textbook_one(noise):
     Z, Y, J = problem(0, noise=noise)
     model = LocalGP(Z, Y, J)
-    _, a, nugget, variance, _, version = model.hyperparameters
-    own = covariance(model, Z, Z)
-    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
     Q = np.random.default_rng(1).normal(size=(7, 3))
-    k = covariance(model, Q, Z)
+    expected, full = posterior(model, Z, Y, Q)
     mean, sd = model.predict(Q)
-    np.testing.assert_allclose(mean, k @ np.linalg.solve(K, Y[version]), rtol=1e-6, atol=1e-6)
-    full = np.diag(covariance(model, Q, Q)) - np.einsum("ij,ji->i", k, np.linalg.solve(K, k.T))
-    np.testing.assert_allclose(sd, np.sqrt(variance * full), rtol=1e-5)
-    np.testing.assert_allclose(model.fitted(), own @ np.linalg.solve(K, Y[version]), atol=1e-6)
+    np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(sd, np.sqrt(np.diag(full)), rtol=1e-5)
+    np.testing.assert_allclose(model.fitted(), posterior(model, Z, Y, Z)[0], atol=1e-6)
 
 
 def test_the_grid_is_climbed_by_the_marginal_likelihood():
@@ -90,12 +95,8 @@ def test_slopes_of_log_ei(noise):
 def test_drawn_functions_have_the_mean_and_the_covariance_of_the_posterior(make):
     Z, Y, J = problem(6, noise=0.5)
     model = make(Z, Y, J)
-    _, a, nugget, variance, _, _ = model.hyperparameters
-    own = covariance(model, Z, Z)
-    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
     Q = np.random.default_rng(1).normal(size=(7, 3))
-    k = covariance(model, Q, Z)
-    expected = variance * (covariance(model, Q, Q) - k @ np.linalg.solve(K, k.T))
+    _, expected = posterior(model, Z, Y, Q)
     mean = model.draw(Q, np.zeros(7))
     np.testing.assert_allclose(mean, model.predict(Q)[0], atol=1e-9)
     columns = np.array([model.draw(Q, e) - mean for e in np.eye(7)])  # of the factor of the covariance

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import alive
 
 import boke
 from boke import Optimizer
@@ -315,10 +316,3 @@ def test_a_killed_run_takes_its_processes_along(tmp_path):
     while any(alive(pid) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from processes import alive
 
 optuna = pytest.importorskip("optuna")
 testing = pytest.importorskip("click.testing")
@@ -203,13 +204,6 @@ def test_a_python_function_that_hangs_is_killed_with_what_it_has_started(folder)
     while alive(int(Path("pid").read_text())):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_several_objectives(folder):
