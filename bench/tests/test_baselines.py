@@ -233,3 +233,16 @@ def test_quick_tpe_asks_for_the_same_points_and_leaves_optuna_alone():
     plain, quick = (run(make_optimizer("tpe", 2, 3, X0, 40, quick=flag), 25) for flag in (False, True))
     assert np.allclose(plain, quick, atol=1e-9)
     assert truncnorm._log_ndtr is before
+
+
+def test_quick_density_of_tpe_is_optunas_to_the_last_bit():
+    parts = pytest.importorskip("optuna.samplers._tpe.probability_distributions")
+    from boke_bench.baselines.studies import _log_pdf
+
+    rng = np.random.default_rng(0)
+    normal = parts._BatchedTruncNormDistributions(rng.random(7), 10.0 ** rng.uniform(-3, 1, 7), 0.0, 1.0)
+    mixture = parts._MixtureOfProductDistribution(rng.dirichlet(np.ones(7)), [normal])
+    x = np.append(rng.random(50), [0.0, 1.0, 1.5])[:, None]  # the last one is outside
+    expected = mixture.log_pdf(x)
+    assert np.isneginf(expected[-1])
+    assert (_log_pdf(mixture, x) == expected).all()
