@@ -14,12 +14,13 @@ from boke_bench.store import StoreError, to_scale
 
 STORE = "boke-bench.sqlite"
 Sub = argparse.ArgumentParser
+Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0 fine, 1 some runs failed, 2 it could not be done, 130 interrupted."""
     options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    command: Command = options.command
     try:
         return command(options)
     except (ExperimentError, StoreError, OSError) as error:
@@ -57,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(
-    make: Callable[..., Sub], name: str, function: Callable[[argparse.Namespace], int], names: str = ""
-) -> Sub:
+def _command(make: Callable[..., Sub], name: str, function: Command, names: str = "") -> Sub:
     sub = make(name, help=function.__doc__, description=function.__doc__)
     sub.set_defaults(command=function)
     if names:
