@@ -204,17 +204,17 @@ def test_a_batch_is_its_points_asked_for_one_by_one():
 
 def test_a_few_pending_points_leave_the_region_as_it_is():
     space, data = Space.of([(0, 1)] * 2), some(Space.of([(0, 1)] * 2), 30)
-    cells, center = np.zeros(2), np.full(2, 0.5)
+    center = np.full(2, 0.5)
     near = center + 0.01 * np.random.default_rng(0).normal(size=(local.CROWD, 2))
-    low, high, crowded = local._room(near[:-1], center, 0.2, cells, ~space.categorical)
+    low, high, crowded = local._room(near[:-1], center, 0.2, space)
     assert not crowded and high[0] - low[0] == pytest.approx(0.2)
-    low, high, crowded = local._room(near, center, 0.2, cells, ~space.categorical)
+    low, high, crowded = local._room(near, center, 0.2, space)
     assert crowded and high[0] - low[0] == pytest.approx(0.2 * local.WIDER)
-    low, high, crowded = local._room(np.vstack([near, near + 0.1, near - 0.3]), center, 0.1, cells, ~space.categorical)
+    low, high, crowded = local._room(np.vstack([near, near + 0.1, near - 0.3]), center, 0.1, space)
     assert crowded and (low == 0.0).all() and (high == 1.0).all()
     away = Data(data.X, data.y, near * 0.1 + 0.9, data.numbers)  # pending elsewhere: nothing to make room for
     fitted = local.fit(away, space)
-    assert not local._room(away.silent, fitted.center, 0.2, cells, ~space.categorical)[2]
+    assert not local._room(away.silent, fitted.center, 0.2, space)[2]
 
 
 def test_batches_do_not_end_in_the_same_corner():

@@ -46,9 +46,8 @@ def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Ge
     few[np.arange(n), rng.integers(d, size=n)] = True
     step *= few
     step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None] * bandwidth
-    if not space.continuous.all():
-        cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
-        step = np.where(np.abs(step) < cells, np.sign(step) * cells, step)
+    if not space.smooth:
+        step = np.where(np.abs(step) < space.spacing, np.sign(step) * space.spacing, step)
         start = np.where(space.categorical & few, rng.random((n, d)), start)
         step[:, space.categorical] = 0.0
     return np.asarray(np.minimum(np.maximum(start + step, 0.0), 1.0))

@@ -94,7 +94,7 @@ class Data:
 
 def features(X: Array, space: Space) -> Array:
     """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
-    if not space.categorical.any():
+    if not space.mixed:
         return X
     columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
     for j in np.flatnonzero(space.categorical):

@@ -290,7 +290,8 @@ class History:
         if before is not None:
             known = self._told_at[:n] < self._asked_at[before]
             pending, told = pending | (told & ~known), told & known
-        pending[: oldest(pending, told & (self._asked_at[:n] >= 0))] = False
+        if pending.any():
+            pending[: oldest(pending, told & (self._asked_at[:n] >= 0))] = False
         remembered = self._remembered(np.arange(n), n)
         complete = (states == State.COMPLETE.value) & told & remembered
         failed = (states == State.FAILED.value) & told & remembered

@@ -94,8 +94,7 @@ def suggest(
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
         side *= rng.uniform(0.5, 1.0)
-    cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
-    low, high, crowded = _room(data.silent, fitted.center, side, cells, ~space.categorical)
+    low, high, crowded = _room(data.silent, fitted.center, side, space)
     if crowded:
         return _apart(fitted, data, low, high, space, rng)
     if fitted.noise is not None and rng.random() < DRAWN:
@@ -108,19 +107,19 @@ def suggest(
     return np.array(X[fresh][np.argmax(values[fresh])])
 
 
-def _room(pending: Array, center: Array, side: float, cells: Array, numeric: Mask) -> tuple[Array, Array, bool]:
+def _room(pending: Array, center: Array, side: float, space: Space) -> tuple[Array, Array, bool]:
     """The box around the center; with CROWD points pending in it, a larger one with room for as many more, and True.
 
     The model says little about the next point of a large batch: it has been used up by the first few.
     """
-    low, high = box(center, side, cells)
+    low, high = box(center, side, space.spacing)
     room = CROWD
     while len(pending) >= room and side < 2.0:
-        inside = ((pending >= low) & (pending <= high))[:, numeric].all(axis=1)
+        inside = ((pending >= low) & (pending <= high))[:, ~space.categorical].all(axis=1)
         if np.count_nonzero(inside) < room:
             break
         room, side = room + CROWD, side * WIDER
-        low, high = box(center, side, cells)
+        low, high = box(center, side, space.spacing)
     return low, high, room > CROWD
 
 
@@ -144,8 +143,7 @@ def expected_gain(data: Data, space: Space) -> float:
     """
     fitted = fit(data, space)
     fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
-    cells = np.array([1.0 / c if c else 0.0 for c in space.cells])
-    low, high = box(fitted.center, resolved(data, space, fitted.center, SETTLED), cells)
+    low, high = box(fitted.center, resolved(data, space, fitted.center, SETTLED), space.spacing)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
     ends = np.array([fitted.best, fitted.best + 1.0])
     unit = np.diff(unwarped(ends, fitted.y, fitted.version))  # a line from here on
@@ -226,7 +224,7 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
     """Points of the region; half of them differ from the center in a few columns only."""
     n, d = CANDIDATES, space.dim
     X = low + (high - low) * sobol(n, d, rng)
-    if space.categorical.any():
+    if space.mixed:
         move = rng.random((n, d)) < 1.0 / d
         X = np.where(space.categorical, np.where(move, rng.random((n, d)), center), X)
     few = rng.random((n // 2, d)) < min(1.0, max(2.0 / d, 0.25))
@@ -237,10 +235,10 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
 
 def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> tuple[Array, Array]:
     """Climb from every row of X in the numeric columns, categories stay as they are: points and values."""
-    if not space.categorical.any():
+    if not space.mixed:
         tops, values = fitted.model.climb(fitted.z(X), fitted.best, fitted.z(low), fitted.z(high), EVALUATIONS)
         tops = np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high)
-        if space.continuous.all():
+        if space.smooth:
             return tops, values
     elif space.categorical.all():
         tops = X

@@ -355,7 +355,7 @@ def _result(optimizer: Optimizer, status: int, stop: Mapping[str, float] | None)
         message += f" {failed} of {len(values)} evaluations failed; the last one: {history.reason(last) or 'no value'}."
     space = optimizer.space
     points = [space.to_user(row) for row in history.native[told]]
-    listed = space.named or space.categorical.any()
+    listed = space.named or space.mixed
     best = optimizer.best if found else None
     return OptimizeResult(
         x=None if best is None else _point(optimizer, best),

@@ -372,7 +372,7 @@ class Optimizer:
         return told.astype(float)
 
     def _natives(self, params: Any) -> Array:
-        if isinstance(params, np.ndarray) and params.dtype.kind in "fiu" and not self.space.categorical.any():
+        if isinstance(params, np.ndarray) and params.dtype.kind in "fiu" and not self.space.mixed:
             return self.space.check_native(params)
         return np.array([self.space.to_native(point) for point in params]).reshape(-1, self.space.dim)
 

@@ -146,7 +146,7 @@ class BOKE:
         beta = self.beta(len(data) + len(data.silent), space.dim)
         rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
         f = UpperConfidenceBound(model, beta, self.rho)
-        plane = space.dim == 2 and not space.categorical.any() and len(model.X) <= CELLS
+        plane = space.dim == 2 and not space.mixed and len(model.X) <= CELLS
         x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, rng)
         return Suggestion(x, "explore", model, beta, self.rho, seen)
 

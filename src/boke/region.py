@@ -47,7 +47,7 @@ class TrustRegion:
         return side
 
 
-def box(center: Array, side: float, cells: Array) -> tuple[Array, Array]:
+def box(center: Array, side: float, spacing: Array) -> tuple[Array, Array]:
     """Corners (d,) of the region inside the unit cube; a gridded column reaches the next cell at least."""
-    half = np.maximum(0.5 * side, cells)
+    half = np.maximum(0.5 * side, spacing)
     return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)

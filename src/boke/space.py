@@ -256,6 +256,8 @@ class Space:
         self.categorical: Mask = np.array([isinstance(p, Categorical) for p in self.parameters.values()])
         self.cells = [p.cells for p in self.parameters.values()]
         self.continuous: Mask = np.array([c == 0 for c in self.cells])
+        self.spacing: Array = np.array([1.0 / c if c else 0.0 for c in self.cells])  # of a gridded column's cells
+        self.mixed, self.smooth = bool(self.categorical.any()), bool(self.continuous.all())
         # plain intervals, by far the most common columns, are mapped all at once
         plain = {j: p for j, p in enumerate(self.parameters.values()) if isinstance(p, Float) and p.plain}
         self._plain = slice(None) if len(plain) == self.dim else np.array(list(plain), dtype=int)
@@ -370,7 +372,7 @@ class Space:
         """What an objective receives: a dict for named spaces, an array for plain bounds."""
         if self.named:
             return self.to_params(native)
-        if self.categorical.any():
+        if self.mixed:
             return [p.from_native(native[j]) for j, p in enumerate(self.parameters.values())]
         return np.array(native)
 
@@ -380,8 +382,7 @@ class Space:
         """Map native points (n, d) into the unit cube."""
         unit = np.empty(native.shape)
         at = native[:, self._plain]
-        inner = np.minimum(np.maximum((at - self._low) / (self._high - self._low), 0.0), 1.0)
-        unit[:, self._plain] = np.where(at <= self._low, 0.0, np.where(at >= self._high, 1.0, inner))
+        unit[:, self._plain] = np.minimum(np.maximum((at - self._low) / (self._high - self._low), 0.0), 1.0)
         for j, p in self._others:
             unit[:, j] = p.encode(native[:, j])
         return unit
@@ -394,15 +395,15 @@ class Space:
             return self.arms[nearest]
         native = np.empty(unit.shape)
         at = unit[:, self._plain]
-        inner = np.minimum(np.maximum(self._low * (1 - at) + self._high * at, self._low), self._high)
-        native[:, self._plain] = np.where(at <= 0, self._low, np.where(at >= 1, self._high, inner))
+        inner = self._low * (1 - at) + self._high * at  # at 0 and 1 exactly an end
+        native[:, self._plain] = np.minimum(np.maximum(inner, self._low), self._high)
         for j, p in self._others:
             native[:, j] = p.decode(unit[:, j])
         return native
 
     def snap(self, unit: Array) -> Array:
         """Move points of the cube (n, d) to the middle of their cell on every gridded column."""
-        if self.continuous.all():
+        if self.smooth:
             return unit
         snapped = unit.copy()
         for j, p in enumerate(self.parameters.values()):

@@ -273,13 +273,13 @@ class Index:
         return np.flatnonzero(self._in[: self.n])
 
     def _distances(self, X: Array, x: Array) -> Array:
-        if not self.space.categorical.any():
+        if not self.space.mixed:
             return np.asarray(cdist(x[None], X)[0])
         parts = [squared_distances(X[i : i + CHUNK], x, self.space) for i in range(0, len(X), CHUNK)]
         return np.asarray(np.sqrt(np.concatenate([*parts, np.empty(0)])))
 
     def _box_distances(self, X: Array, x: Array) -> Array:
-        if not self.space.categorical.any():
+        if not self.space.mixed:
             return np.asarray(cdist(x[None], X, "chebyshev")[0])
         return box_distances(X, x, self.space)
 
