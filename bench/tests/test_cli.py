@@ -69,6 +69,8 @@ def test_experiments_are_compared_together(file, tmp_path, capsys):
     assert "8 blocks (problem and seed), 3 problems" in out
     assert main(["compare", "--where", "dim=2"]) == 0
     assert "6 blocks (problem and seed), 2 problems" in capsys.readouterr().out
+    assert main(["compare", "--where", "dim=2,3"]) == 0
+    assert "8 blocks (problem and seed), 3 problems" in capsys.readouterr().out
     assert main(["compare", "--where", "seed=0"]) == 0
     assert "3 blocks (problem and seed), 3 problems" in capsys.readouterr().out
     assert main(["compare", "--at", "7"]) == 0

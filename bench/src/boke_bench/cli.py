@@ -103,7 +103,7 @@ def _add_compare(sub: Sub) -> None:
     sub.add_argument("--output", metavar="FILE", help="without it the tables are printed")
     sub.add_argument("--title", default="Comparison", help="heading of a Markdown file")
     sub.add_argument("--at", type=_positive, metavar="N", help="after N evaluations instead of all")
-    sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="dim=2, seed=0, ...")
+    sub.add_argument("--where", type=_setting, nargs="+", default=[], metavar="KEY=VALUE", help="dim=2,5 seed=0 ...")
     sub.add_argument("--format", choices=sorted(commands.ENDINGS), default="markdown")
 
 

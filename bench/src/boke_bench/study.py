@@ -225,14 +225,14 @@ def pooled(studies: Sequence[Study], where: Mapping[str, Any], only: Sequence[st
 
     Args:
         studies: At least one.
-        where: Values that the spec of a problem must have, and perhaps a "seed".
+        where: Values that the spec of a problem must have, several with commas between them, and perhaps a "seed".
         only: The optimizers to compare; all by default.
     """
     where = dict(where)
     seed = where.pop("seed", None)
     views = []
     for view in (view for study in studies for view in study.views):
-        if any(str(view.panel.problem.get(key)) != str(value) for key, value in where.items()):
+        if any(str(view.panel.problem.get(key)) not in str(value).split(",") for key, value in where.items()):
             continue
         cells = {name: cell for name, cell in view.cells.items() if only is None or name in only}
         if seed is not None:
