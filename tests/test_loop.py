@@ -303,3 +303,25 @@ def test_global_random_state_is_left_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     boke.minimize(bowl, SQUARE, n_trials=15)
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_a_second_interrupt_while_tidying_up_does_not_cost_the_result(tmp_path, monkeypatch):
+    remove, calls = boke.Optimizer.remove, []
+
+    def removing(self, trial):
+        signal.raise_signal(signal.SIGINT)
+        remove(self, trial)
+
+    def loss(x):
+        calls.append(x)
+        if len(calls) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return float(x[0] ** 2)
+
+    monkeypatch.setattr(boke.Optimizer, "remove", removing)
+    result = boke.minimize(loss, [(-1, 1)], n_trials=20, rng=0, log=tmp_path / "run.jsonl")
+    assert result.nfev == 4
+    assert "nterrupt" in result.message
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    assert boke.minimize(lambda x: 1.0, [(-1, 1)], n_trials=6, rng=0, log=tmp_path / "run.jsonl").nfev == 6

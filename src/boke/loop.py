@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from boke.history import State, Trial, as_value
+from boke.journal import uninterrupted
 from boke.optimizer import Optimizer, Rng
 from boke.policies import Policy
 from boke.progress import Progress
@@ -178,7 +179,8 @@ def _run(
             status = 2
         finally:
             outcomes.close()
-            with contextlib.suppress(OSError):  # of a log on a full disk, say: it has been heard of
+            # OSError of a log on a full disk, say: it has been heard of; a second Ctrl-C must not cost the result
+            with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
                 for number in np.flatnonzero(optimizer.history.states == State.PENDING.value):
                     optimizer.remove(int(number))  # started, and never to be finished
     return status
