@@ -9,6 +9,7 @@ import numpy as np
 
 import boke
 from boke import paper_figures, plotting
+from boke.axes import new_axes
 
 SPACE = {
     "temperature": boke.Float(20.0, 90.0),
@@ -52,7 +53,7 @@ def main(folder: Path) -> None:
         except RuntimeError as error:
             random.tell(params, None, reason=str(error))
     save("convergence", plotting.plot_convergence({"boke": result, "random search": random}, value_label="yield / %"))
-    axes = plotting.new_axes(1, 3, size=(12.0, 3.4))
+    axes = new_axes(1, 3, size=(12.0, 3.4))
     for ax, names in zip(axes, ("temperature", "solvent", ("catalyst", "cycles")), strict=True):
         plotting.plot_slice(result, names, value_label="yield / %", ax=ax)
     save("slice", axes)

@@ -18,6 +18,7 @@ from scipy.stats import beta
 
 import boke
 from boke import paper_figures, plotting
+from boke.axes import ticks
 from boke.bandwidth import LeastSquaresCV
 from boke.model import KernelModel
 from boke.policies import BOKE
@@ -272,7 +273,7 @@ def test_a_parameter_may_be_called_like_the_value():
     ],
 )
 def test_ticks_are_few_round_and_inside(parameter, labels):
-    positions, shown = plotting.ticks(parameter)
+    positions, shown = ticks(parameter)
     assert shown == labels
     unit = parameter.encode(positions)
     assert ((unit >= 0) & (unit <= 1)).all()
@@ -282,7 +283,7 @@ def test_ticks_are_few_round_and_inside(parameter, labels):
 @pytest.mark.parametrize("low", [0.0, -0.3, 5.0])
 def test_ticks_of_any_range_are_between_two_and_ten(low, span):
     if low + span > low:
-        positions, labels = plotting.ticks(boke.Float(low, low + span))
+        positions, labels = ticks(boke.Float(low, low + span))
         assert 2 <= len(positions) <= 10
         assert len(set(labels)) == len(labels)
 

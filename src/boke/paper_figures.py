@@ -14,11 +14,12 @@ import numpy as np
 from scipy.stats import beta
 
 from boke.acquisition import PaperBeta
+from boke.axes import BLUE, GRAY, INK, LIGHT_BLUE, RED, SAND, Axs, new_axes, quiet
 from boke.bandwidth import LeastSquaresCV, MaximumLikelihoodCV, Silverman
 from boke.data import Data
 from boke.design import latin_hypercube
 from boke.model import KernelModel
-from boke.plotting import BLUE, GRAY, INK, LIGHT_BLUE, RED, SAND, Axs, new_axes, quiet, toy
+from boke.plotting import toy
 from boke.policies import BOKE, BOKEPlus, Key
 from boke.space import Array, Space
 

@@ -16,23 +16,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from boke.axes import (
+    BLUE,
+    CYCLE,
+    GRAY,
+    INK,
+    LIGHT_BLUE,
+    RED,
+    cell_edges,
+    grid_values,
+    literal,
+    new_axes,
+    parameter_axis,
+    quiet,
+    shading,
+    ticks,
+)
 from boke.bandwidth import Bandwidth, LeastSquaresCV
 from boke.history import State
 from boke.model import KernelModel
 from boke.optimizer import Optimizer
-from boke.space import Array, Categorical, Float, Int, Parameter
+from boke.space import Array, Categorical, Float, Parameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap
-
-BLUE, LIGHT_BLUE, RED, INK, GRAY, SAND = "#2b6ca3", "#cfe1f2", "#c8402f", "#2a2e35", "#8a8f98", "#d9a441"
-CYCLE = (BLUE, GRAY, SAND, "#4f8f6f", "#7d5ba6", RED)
-SHADES = ("#ecd3a0", "#c3c8b4", "#7fabc2", "#2b6ca3", "#123a5e")  # worst to best; neither end is pale, unknown is
-
-Axs = NDArray[np.object_]
 
 
 def toy(x: ArrayLike) -> Array:
@@ -189,7 +198,7 @@ def model_slice(
     y, rule = data.y / unit, bandwidth or LeastSquaresCV()
     model = KernelModel(data.X, y, bandwidth=rule, categorical=space.categorical)
 
-    grids = tuple(_grid(p, n) for p in parameters)
+    grids = tuple(grid_values(p, n) for p in parameters)
     mesh = np.meshgrid(*(p.encode(grid) for p, grid in zip(parameters, grids, strict=True)))
     query = np.tile(center, (mesh[0].size, 1))
     query[:, columns] = np.column_stack([m.ravel() for m in mesh])
@@ -258,21 +267,21 @@ def _line_slice(ax: Axes, cut: Slice, value_label: str) -> None:
     edge = np.full(len(cut.failed), 0.025)
     ax.plot(cut.failed[:, 0], edge, "x", color=GRAY, markersize=5, transform=ax.get_xaxis_transform())
     ax.plot(cut.point, [cut.value], "D", color=RED, markeredgecolor="white", markersize=7, zorder=4, clip_on=False)
-    _parameter_axis(ax, "x", cut.names[0], parameter)
+    parameter_axis(ax, "x", cut.names[0], parameter)
     ax.set_ylabel(value_label)
 
 
 def _plane_slice(ax: Axes, cut: Slice, value_label: str) -> None:
-    edges = [_edges(p, grid) for p, grid in zip(cut.parameters, cut.grids, strict=True)]
+    edges = [cell_edges(p, grid) for p, grid in zip(cut.parameters, cut.grids, strict=True)]
     known: Any = 1.0 - 0.8 * cut.uncertainty / max(float(cut.uncertainty.max()), 1e-300)
-    shades = _shades(cut.better)
+    shades = shading(cut.better)
     mesh = ax.pcolormesh(*edges, cut.mean, cmap=shades, alpha=known, rasterized=True)
     first, second = cut.observed.T
     _dots(ax, first, second, cut.closeness, c=cut.values, cmap=shades, norm=mesh.norm, edgecolors=INK)
     ax.plot(*cut.failed.T, "x", color=GRAY, markersize=5)
     ax.plot(*cut.point[:, None], "D", color=RED, markeredgecolor="white", markersize=7, zorder=4, clip_on=False)
     for which, name, parameter in zip("xy", cut.names, cut.parameters, strict=True):
-        _parameter_axis(ax, which, name, parameter)
+        parameter_axis(ax, which, name, parameter)
     bar = ax.figure.colorbar(mesh, ax=ax, label=value_label)
     bar.outline.set_visible(False)
 
@@ -326,12 +335,12 @@ def plot_parallel(source: Any, *, value_label: str = "value", ax: Axes | None = 
         axes.append((value_label, Float(values[ok].min(), values[ok].max())))
         lines = np.column_stack([x, axes[-1][1].encode(values)])
         order = np.flatnonzero(ok)[np.argsort(-better * values[ok], kind="stable")[::-1]]  # the best is drawn last
-        colors = _shades(1)((np.arange(len(order)) + 0.5) / len(order))
+        colors = shading(1)((np.arange(len(order)) + 0.5) / len(order))
         _polylines(ax, lines[order], colors=colors, linewidths=1.0, zorder=2)
         _polylines(ax, lines[[best]], colors=RED, linewidths=2.2, zorder=3)
     for j, (_, parameter) in enumerate(axes):
         _upright_axis(ax, j, parameter, outward=j == d)
-    ax.set_xticks(range(len(axes)), [_literal(name) for name, _ in axes])
+    ax.set_xticks(range(len(axes)), [literal(name) for name, _ in axes])
     ax.set(xlim=(-0.4, len(axes) - 0.7), ylim=(-0.03, 1.03))
     ax.tick_params(length=0)
     ax.yaxis.set_visible(False)
@@ -360,74 +369,12 @@ def _upright_axis(ax: Axes, at: float, parameter: Parameter, outward: bool) -> N
 # helpers
 
 
-def ticks(parameter: Parameter, most: int = 6) -> tuple[Array, list[str]]:
-    """Native positions and labels of a few round values of a parameter, all categories included."""
-    if isinstance(parameter, Categorical):
-        labels = [_literal(str(choice)) for choice in parameter.choices]
-        return np.arange(len(labels), dtype=float), labels
-    assert isinstance(parameter, Float | Int)
-    low, high = float(parameter.low), float(parameter.high)
-    if low == high:
-        return np.array([low]), [f"{low:g}"]
-    if parameter.log:
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        for heads in ((1, 2, 5), (1, 3), (1,)):
-            round_values = np.array([h * 10.0**k for k in range(first, last + 1) for h in heads])
-            round_values = round_values[(round_values >= low * (1 - 1e-9)) & (round_values <= high * (1 + 1e-9))]
-            if len(round_values) <= most:
-                break
-        round_values = round_values[:: -(-len(round_values) // most)]
-        if len(round_values) < 2:
-            round_values = np.array([low, high])
-        plain = isinstance(parameter, Int) or (low >= 1e-3 and high <= 1e4)
-        return round_values, [f"{v:g}" if plain else _power(v) for v in round_values]
-    if parameter.cells and (parameter.step != 1 or parameter.cells <= 10):
-        indices = np.arange(0, parameter.cells, -(-parameter.cells // (most + 4)))
-        grid = parameter.decode((indices + 0.5) / parameter.cells)
-        return grid, [f"{v:g}" for v in grid]
-    width = 10.0 ** math.floor(math.log10(high / most - low / most))
-    step = next(width * h for h in (1, 2, 5, 10) if (high / width - low / width) / h <= most)
-    step = max(1.0, step) if isinstance(parameter, Int) else step
-    round_values = np.float64(step) * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
-    digits = max(6, 1 + math.ceil(math.log10(max(abs(low), abs(high)) / step)))
-    return round_values, [f"{v:.{digits}g}" for v in round_values]
-
-
-def _literal(text: str) -> str:
-    """A name as matplotlib should print it: not too long, and a dollar is a dollar."""
-    return (text if len(text) <= 20 else text[:19] + "…").replace("$", r"\$")
-
-
-def _power(value: float) -> str:
-    exponent = math.floor(math.log10(value) + 1e-9)
-    head = f"{value / 10.0**exponent:.3g}"
-    return f"$10^{{{exponent}}}$" if head == "1" else rf"${head}\cdot 10^{{{exponent}}}$"
-
-
 def optimizer_of(source: Any) -> Optimizer:
     """The optimizer behind a result, or the source itself."""
     optimizer = source if isinstance(source, Optimizer) else getattr(source, "optimizer", None)
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"The source must be an Optimizer or a result of minimize or maximize. Got {source!r:.200}.")
     return optimizer
-
-
-def new_axes(*shape: int, ax: Any = None, size: tuple[float, float], **how: Any) -> Any:
-    """The Axes that were handed in, or those of a new figure outside pyplot; the one ImportError of this package."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("Pictures need matplotlib: pip install 'bokeopt[plot]'") from None
-    if ax is not None:
-        return ax
-    return Figure(figsize=size, layout="constrained").subplots(*shape, **how)
-
-
-def quiet(ax: Axes) -> Axes:
-    """The house style: two spines, small ticks."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize="small")
-    return ax
 
 
 def _is_run(source: Any) -> bool:
@@ -452,41 +399,3 @@ def _point(optimizer: Optimizer, at: Any) -> Array:
         raise ValueError(f"The 'at' parameter must be 'recommended', 'best' or a point. Got {at!r}.")
     unit: Array = optimizer.space.encode(optimizer.space.to_native(at)[None])[0]
     return unit
-
-
-def _grid(parameter: Parameter, n: int) -> Array:
-    cells = parameter.cells
-    if isinstance(parameter, Int) and parameter.log and cells <= n:
-        return np.arange(parameter.low, parameter.high + 1.0)
-    unit = (np.arange(cells) + 0.5) / cells if 0 < cells <= n else np.linspace(0.0, 1.0, n)
-    return np.asarray(np.unique(parameter.decode(unit)))
-
-
-def _edges(parameter: Parameter, grid: Array) -> Array:
-    """Borders of the cells around the values of a grid, inside the bounds of a continuous parameter."""
-    if len(grid) == 1:
-        return np.array([grid[0] - 0.5, grid[0] + 0.5])
-    log = isinstance(parameter, Float) and parameter.log
-    at: Array = np.log(grid) if log else grid
-    middle = (at[1:] + at[:-1]) / 2.0
-    ends = (at[0], at[-1]) if parameter.cells == 0 else (at[0] - (middle[0] - at[0]), at[-1] + (at[-1] - middle[-1]))
-    edges = np.concatenate([[ends[0]], middle, [ends[1]]])
-    return np.asarray(np.exp(edges) if log else edges)
-
-
-def _parameter_axis(ax: Axes, which: str, name: str, parameter: Parameter) -> None:
-    """Name, scale, ticks and limits of a parameter on the x or y axis, in native values."""
-    edges = _edges(parameter, _grid(parameter, 121))
-    positions, labels = ticks(parameter)
-    if isinstance(parameter, Float | Int) and parameter.log:
-        ax.set(**{f"{which}scale": "log"})
-    axis = ax.xaxis if which == "x" else ax.yaxis
-    axis.set_ticks(positions, labels)
-    axis.set_ticks([], minor=True)
-    ax.set(**{f"{which}label": _literal(name), f"{which}lim": (edges[0], edges[-1])})
-
-
-def _shades(better: int) -> Colormap:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("boke", SHADES if better > 0 else SHADES[::-1])
