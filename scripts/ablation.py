@@ -24,7 +24,7 @@ import ioh
 import numpy as np
 from tqdm import tqdm
 
-from boke import Optimizer, gp, local, quasirandom
+from boke import Optimizer, gp, local, quasirandom, warp
 from boke.design import sobol
 from boke.policies import BOKELocal
 from boke.region import TrustRegion
@@ -47,7 +47,7 @@ class Patched:
         with ExitStack() as stack:
             for name, value in self.changes.items():
                 module, _, attribute = name.partition("__")
-                stack.enter_context(patch.object({"gp": gp, "local": local}[module], attribute, value))
+                stack.enter_context(patch.object({"gp": gp, "local": local, "warp": warp}[module], attribute, value))
             yield
 
 
@@ -90,8 +90,10 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "q0": ("hardly ever explores, q = 1e-9", Patched(BOKELocal(n_init=0, q=1e-9))),
     "q20": ("explores more, q = 0.2", Patched(BOKELocal(n_init=0, q=0.2))),
     "region": ("no trust region: a box of side 0.8", Patched(BOKELocal(n_init=0, region=WHOLE))),
+    "peaks": ("never looks at another peak", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
     "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)))),
     "warp": ("values as they are, no warp", Patched(BOKELocal(n_init=0), local__warped=_unwarped)),
+    "earned": ("warps need no better likelihood", Patched(BOKELocal(n_init=0), warp__EARNED=np.zeros(4))),
     "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)))),
     "nearest": ("25 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=25)),
     "more": ("100 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=100)),

@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 def local_mean(data: Data, space: Space) -> Array:
     """The observation with the best posterior mean of the model that the policy itself uses."""
-    fitted = local.fit(data, space)
+    fitted = local.fit(data, space, data.best)
     mean, _ = fitted.model.predict(np.ascontiguousarray(fitted.z(features(fitted.X, space))))
     return np.asarray(fitted.X[np.argmax(mean)])
 

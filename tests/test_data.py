@@ -16,17 +16,19 @@ def test_success_is_judged_in_the_order_of_numbers():
     def local(which):
         return np.isin(which, [4, 2, 1])
 
-    data = Data(np.zeros((5, 1)), y, np.zeros((0, 1)), numbers)
-    assert data.outcomes(local, 10) == [True, True, True]
-    assert data.outcomes(local, 2) == [True, True]
-    data = Data(np.zeros((5, 1)), -y, np.zeros((0, 1)), numbers)
-    assert data.outcomes(local, 10) == [False, False, False]
-    data = Data(np.zeros((5, 1)), y, np.zeros((0, 1)), numbers, numbers > 1)
-    assert data.outcomes(local, 10) == [True, True]  # trial 1 was not asked for
+    def outcomes(last=10, sign=1.0, asked=None):
+        which, successes = Data(np.zeros((5, 1)), sign * y, np.zeros((0, 1)), numbers, asked).outcomes(local, last)
+        return list(zip(which.tolist(), successes.tolist(), strict=True))
+
+    assert outcomes() == [(1, True), (2, True), (4, True)]
+    assert outcomes(last=2) == [(2, True), (4, True)]
+    assert outcomes(sign=-1.0) == [(1, False), (2, False), (4, False)]
+    assert outcomes(asked=numbers > 1) == [(2, True), (4, True)]  # trial 1 was not asked for
 
 
 def test_data_without_numbers_have_no_outcomes():
-    assert Data(np.zeros((9, 1)), np.zeros(9), np.zeros((0, 1))).outcomes(lambda n: n >= 0, 5) == []
+    numbers, successes = Data(np.zeros((9, 1)), np.zeros(9), np.zeros((0, 1))).outcomes(lambda n: n >= 0, 5)
+    assert len(numbers) == len(successes) == 0
 
 
 def test_nearest_and_reach_by_a_double_loop():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from boke import Categorical, Float, Int, Optimizer, local
-from boke.data import Data
+from boke.compiled import NATIVE
+from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
 from boke.region import TrustRegion
 from boke.space import Space
@@ -18,9 +19,12 @@ def some(space, t, seed=0):
     return Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(t), np.zeros(t, bool))
 
 
-def suggest(data, space, seed=0, mask=None):
+def suggest(data, space, seed=0, mask=None, aside=False):
     own = data.numbers[:0] if mask is None else data.numbers[mask]
-    return local.suggest(data, space, TrustRegion(), lambda n: np.isin(n, own), np.random.default_rng(seed))
+    trials = local.Trials(
+        lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data), lambda: data
+    )
+    return local.suggest(data, space, TrustRegion(), trials, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 5), MIXED], ids=["1", "5", "mixed"])
@@ -58,8 +62,79 @@ def test_a_small_region_keeps_the_suggestion_near_the_best():
     failures = np.arange(60) > 20
     failures[np.argmax(data.y)] = False
     x = suggest(worse, space, mask=failures & (data.numbers > data.numbers[np.argmax(data.y)]))
-    side = TrustRegion().side([False] * int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum()), 3)
+    after = int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum())
+    side = TrustRegion().side(np.zeros(after, bool), np.zeros(after, bool), 3)
     assert np.abs(x - best).max() <= 0.5 * side + 1e-12
+
+
+def two_peaks(space, t=60):
+    """A high peak at 0.2 where everything has been tried, and a lower one at 0.8 that is hardly known."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([0.2 + 1e-3 * rng.standard_normal((t, space.dim)), rng.random((20, space.dim))])
+    low, high = (np.square(X - at).sum(axis=1) for at in (0.2, 0.8))
+    y = np.exp(-20.0 * low) + 0.9 * np.exp(-20.0 * high)
+    order = np.argsort(-y[:t])
+    X[:t], y[:t] = X[:t][order], y[:t][order]  # the first is the best: all others were failures
+    return Data(X, y, X[:0], np.arange(len(X)))
+
+
+def test_a_settled_region_looks_elsewhere_every_other_time():
+    space, data = Space.of([(0, 1)] * 2), two_peaks(Space.of([(0, 1)] * 2))
+    best = data.best
+    stays = suggest(data, space, mask=slice(None))
+    assert np.abs(stays - best).max() < 0.01
+    goes = np.array([suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(8)])
+    assert (np.abs(goes - best).max(axis=1) > 0.05).all()
+    wide = suggest(data, space, aside=True)  # no outcomes yet: the region has not settled
+    np.testing.assert_array_equal(wide, suggest(data, space))
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 3), MIXED], ids=["1", "3", "mixed"])
+def test_peaks_are_the_best_of_their_surroundings(space):
+    data = some(space, 80)
+    best = np.argmax(data.y)
+
+    def near(a, b):
+        return np.abs(a - b)[~space.categorical].max() <= local.OWN and (a == b)[space.categorical].all()
+
+    found = [
+        i
+        for i in np.argsort(-data.y, kind="stable")
+        if i != best and not any(near(data.X[i], data.X[j]) for j in np.flatnonzero(data.y > data.y[i]))
+    ]
+    places, reach = local.peaks(data, space)
+    np.testing.assert_array_equal(places, data.X[found[: local.PEAKS]])
+    for i, r in zip(found, reach, strict=False):
+        F = features(data.X, space)
+        assert r == min(np.abs(F[i] - F[j]).max() for j in np.flatnonzero(data.y > data.y[i])) > local.OWN
+    rows = features(data.X, space)
+    got = NATIVE.peaks(rows, 0.2, 4) if NATIVE else local.plain_peaks(rows, 0.2, 4)
+    assert list(got) == local.plain_peaks(rows, 0.2, 4)
+
+
+def test_nowhere_else_to_look():
+    space = Space.of([(0, 1)] * 2)
+    X = 0.5 + 1e-3 * np.random.default_rng(0).standard_normal((30, 2))
+    y = -np.square(X - 0.5).sum(axis=1)
+    order = np.argsort(-y)
+    data = Data(X[order], y[order], X[:0], np.arange(30))
+    assert len(local.peaks(data, space)[0]) == 0
+    x = suggest(data, space, mask=slice(None), aside=True)
+    np.testing.assert_array_equal(x, suggest(data, space, mask=slice(None)))
+
+
+def test_the_wrong_peak_is_left_after_a_while():
+    def f(x):
+        return -np.exp(-30.0 * np.square(x - 0.2).sum()) - 1.5 * np.exp(-40.0 * np.square(x - 0.75).sum())
+
+    found = 0
+    for seed in range(8):
+        optimizer = Optimizer([(0, 1)] * 2, rng=seed)
+        for _ in range(150):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float(f(trial.x)))
+        found += optimizer.best.value < -1.2
+    assert found >= 7
 
 
 def noisy(space, t, seed=0):
@@ -69,7 +144,7 @@ def noisy(space, t, seed=0):
 
 def test_under_noise_about_every_other_suggestion_maximizes_a_drawn_function(monkeypatch):
     space, data = Space.of([(0, 1)] * 3), noisy(Space.of([(0, 1)] * 3), 60)
-    assert local.fit(data, space).noise is not None
+    assert local.fit(data, space, data.best).noise is not None
     draws = []
     monkeypatch.setattr(local, "_drawn", lambda *a, of=local._drawn: draws.append(of(*a)) or draws[-1])
     drawn = 0
@@ -125,7 +200,7 @@ def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
 
     def outcomes(data, ours, last):
         seen.append(np.sort(data.numbers[ours(data.numbers) & data.asked]))
-        return []
+        return data.numbers[:0], data.asked[:0]
 
     monkeypatch.setattr(Data, "outcomes", outcomes)
     optimizer = Optimizer([(0, 1)] * 2, rng=5)
@@ -213,7 +288,7 @@ def test_a_few_pending_points_leave_the_region_as_it_is():
     low, high, crowded = local._room(np.vstack([near, near + 0.1, near - 0.3]), center, 0.1, space)
     assert crowded and (low == 0.0).all() and (high == 1.0).all()
     away = Data(data.X, data.y, near * 0.1 + 0.9, data.numbers)  # pending elsewhere: nothing to make room for
-    fitted = local.fit(away, space)
+    fitted = local.fit(away, space, away.best)
     assert not local._room(away.silent, fitted.center, 0.2, space)[2]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke.warp import plain_warped, unwarped, warped
+from boke.warp import _bent, plain_warped, unwarped, warped
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,11 @@ def test_unwarped_undoes_warped():
         Y, _ = warped(y)
         for version in range(len(Y)):
             np.testing.assert_allclose(unwarped(Y[version], y, version), y, rtol=1e-7, atol=1e-9 * np.abs(y).max())
+
+
+def test_a_bent_version_must_earn_its_place():
+    y = np.random.default_rng(0).normal(size=30)
+    bent, slopes, _ = _bent(y)
+    _, jacobian = warped(y)
+    plain = slopes - 30 * np.log(bent.std(axis=1))
+    np.testing.assert_allclose(plain - jacobian, [5.0, 5.0, 5.0, 0.0], rtol=1e-9, atol=1e-9)

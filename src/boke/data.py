@@ -69,15 +69,15 @@ class Data:
         away = box_distances(self.X, x, space)
         return float(np.sort(away)[min(k, len(away)) - 1])
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> list[bool]:
-        """Whether trials beat all those with smaller numbers: the ``last`` asked ones that ``ours`` says yes to."""
+    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
+        """The ``last`` asked trials that ``ours`` says yes to, and which of them beat all with smaller numbers."""
         if len(self.numbers) != len(self.y):
-            return []
+            return self.numbers[:0], np.zeros(0, bool)
         order = np.argsort(self.numbers)
         y, numbers = self.y[order], self.numbers[order]
         before = np.append(-np.inf, np.maximum.accumulate(y)[:-1])
         chosen = ours(numbers) if self.asked is None else ours(numbers) & self.asked[order]
-        return list((y > before)[chosen][-last:].tolist())
+        return numbers[chosen][-last:], (y > before)[chosen][-last:]
 
     def sample(self, count: int, start: int, extra: int, space: Space) -> Data:
         """``count`` observations at random, those whose keys come next from ``start``, and ``extra`` near the best.

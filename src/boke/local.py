@@ -12,6 +12,7 @@ from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from boke import gp
+from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.keys import Numbers
 from boke.quasirandom import sobol
@@ -26,6 +27,11 @@ CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the 
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
 SETTLED = 20  # observations of the box in which a gain is still looked for
+PEAKS, OWN, REACHED = (
+    5,
+    0.1,
+    10,
+)  # other places to look at, half the box that each has for itself, observations of its region
 
 
 @dataclass(frozen=True)
@@ -74,9 +80,24 @@ class LocalModel:
         return np.asarray((features - self.origin) / self.scale)
 
 
-def suggest(
-    data: Data, space: Space, region: TrustRegion, local: Callable[[Numbers], Mask], rng: Generator
-) -> Array | None:
+@dataclass(frozen=True)
+class Trials:
+    """What is known of trials without looking at them.
+
+    Attributes:
+        local: Which ones, by number (n,), were local suggestions if they were asked for.
+        aside: Which of these look elsewhere if the region has settled.
+        number: That of the trial that is to be suggested.
+        seen: The observations among which other places are looked for.
+    """
+
+    local: Callable[[Numbers], Mask]
+    aside: Callable[[Numbers], Mask]
+    number: int
+    seen: Callable[[], Data]
+
+
+def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Generator) -> Array | None:
     """The point (d,) of the trust region with the largest expected improvement or, under noise, as often that with the
     largest value of a drawn function; None if all of it is taken.
 
@@ -84,12 +105,15 @@ def suggest(
         data: What is known; at least one value.
         space: The decision set.
         region: How the trust region behaves.
-        local: Which trials, by number (n,), were local suggestions if they were asked for.
+        trials: Which trials are what.
         rng: Randomness of the candidates.
     """
-    fitted = fit(data, space)
+    fitted = fit(data, space, data.best)
     if fitted.noise is None:
-        side = region.side(data.outcomes(local, REPLAYED), space.dim)
+        numbers, successes = data.outcomes(trials.local, REPLAYED)
+        side = region.side(successes, trials.aside(numbers), space.dim)
+        if side < region.settled and trials.aside(np.array([trials.number]))[0]:
+            fitted, side = _elsewhere(fitted, side, data, space, trials, rng)
     else:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -141,7 +165,7 @@ def expected_gain(data: Data, space: Space) -> float:
     The box reaches the SETTLED-th nearest observation: it is small where the search has settled, and does not depend on
     the policy.
     """
-    fitted = fit(data, space)
+    fitted = fit(data, space, data.best)
     fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
     low, high = box(fitted.center, resolved(data, space, fitted.center, SETTLED), space.spacing)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
@@ -169,13 +193,50 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
-def fit(data: Data, space: Space) -> LocalModel:
-    """The model around the best observation; where it finds noise, another around the best of its smoothed values.
+def _elsewhere(
+    fitted: LocalModel, side: float, data: Data, space: Space, trials: Trials, rng: Generator
+) -> tuple[LocalModel, float]:
+    """A model around another peak, to improve on what is known there, in a region as far as the next better one.
+
+    A region that has settled may have settled on the wrong peak. If there is no other one, the same again.
+    """
+    seen = trials.seen()
+    others, reach = peaks(seen, space)
+    if len(others) == 0:
+        return fitted, side
+    k = int(rng.integers(len(others)))
+    there = fit(data, space, others[k])
+    if there.noise is None:  # some of its observations may be of a better peak
+        there = replace(there, center=others[k], best=float(warped(there.y)[0][there.version, 0]))
+    return there, min(LARGEST_SIDE, 2.0 * float(reach[k]))
+
+
+def peaks(data: Data, space: Space) -> tuple[Array, Array]:
+    """The best observations (k, d) with no better one within OWN of them in every column, at most PEAKS, without the
+    best of all; and how far the next better one is from each (k,).
+    """
+    X = data.X[np.argsort(-data.y, kind="stable")]
+    rows = np.ascontiguousarray(features(X, space))
+    found = (plain_peaks if NATIVE is None else NATIVE.peaks)(rows, OWN, PEAKS + 1)[1:]
+    return X[found], np.array([np.abs(rows[:i] - rows[i]).max(axis=1).min() for i in found])
+
+
+def plain_peaks(rows: Array, own: float, count: int) -> list[int]:
+    """The first ``count`` rows with no earlier row within ``own`` of them in every column."""
+    found: list[int] = []
+    for i in range(len(rows)):
+        if len(found) < count and (np.abs(rows[:i] - rows[i]).max(axis=1) > own).all():
+            found.append(i)
+    return found
+
+
+def fit(data: Data, space: Space, center: Array) -> LocalModel:
+    """The model around an observation (d,); where it finds noise, another around the best of its smoothed values.
 
     Where the noise is loud the second one is larger, and the search for its hyperparameters starts where that of the
     first ended.
     """
-    center, count, noises, start = data.best, NEAREST, gp.NOISES, gp.START
+    count, noises, start = NEAREST, gp.NOISES, gp.START
     noise: Noise | None = None
     for last in (False, True):
         X, y = data.nearest(center, count, space)
@@ -190,9 +251,9 @@ def fit(data: Data, space: Space) -> LocalModel:
         chosen = int(np.argmax(smooth))
         if last or noise is None or (noise is FAINT and chosen == 0):
             break
-        center = X[chosen]
+        center, start = X[chosen], (model.at[0], 0, model.at[2])  # noise looks like a trend: it is to prove itself
         if noise is LOUD:
-            count, noises, start = SMOOTHED, LOUDER, model.at
+            count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
         S = (features(silent, space) - origin) / scale

@@ -216,22 +216,33 @@ class BOKELocal(BOKE):
         rng = key.generator()
         explores = bool(explored(key.seed, np.array([key.number]), self.q)[0])
         if not explores and space.enumerate(self.n_acq) is None:
-            designed = design_size(self, space)
-
-            def ours(numbers: Numbers) -> Mask:
-                return (numbers >= designed) & ~explored(key.seed, numbers, self.q)
-
-            x = local.suggest(data, space, self.region, ours, rng)
+            seen = partial(self._seen, data, space, key)
+            x = local.suggest(data, space, self.region, self._trials(space, key, seen), rng)
             if x is not None:
-                seen = partial(self._seen, data, space, key)
                 return Suggestion(x, "local", lambda: self._fit(seen(), space), seen=seen)
         branch = self._explore if explores else self._exploit
         return branch(data, space, key, rng)
 
+    def _trials(self, space: Space, key: Key, seen: Callable[[], Data]) -> local.Trials:
+        designed = design_size(self, space)
+
+        def ours(numbers: Numbers) -> Mask:
+            return (numbers >= designed) & ~explored(key.seed, numbers, self.q)
+
+        def aside(numbers: Numbers) -> Mask:  # the upper half of those that do not explore
+            return drawn(key.seed, numbers) >= 0.5 * (1.0 + self.q)
+
+        return local.Trials(ours, aside, key.number, seen)
+
 
 def explored(seed: int, numbers: Numbers, q: float) -> Mask:
     """Which trials (n,) are of the exploring branch."""
-    return uniform(numbers, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64) < q
+    return drawn(seed, numbers) < q
+
+
+def drawn(seed: int, numbers: Numbers) -> Array:
+    """A number in [0, 1) for each trial (n,), by which it is given to a branch."""
+    return uniform(numbers, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64)
 
 
 @dataclass(frozen=True)

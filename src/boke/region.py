@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boke.space import Array
+from boke.compiled import NATIVE
+from boke.space import Array, Mask
 
 LARGEST_SIDE, SMALLEST_SIDE = 0.8, 1e-7
 REPLAYED = 1000  # outcomes that count; older ones have long been forgotten by a side that is bounded on both ends
@@ -25,25 +26,38 @@ class TrustRegion:
         grow: Factor of the side after a success.
         shrink: Factor after ``patience`` failures in a row.
         patience: See there. None is 3 in up to three dimensions, where there is time to look around, and 2 above.
+        settled: Below this side every other trial looks elsewhere, where a success moves the region to.
     """
 
     start: float = 0.4
     grow: float = 1.6
     shrink: float = 0.6
     patience: int | None = None
+    settled: float = 0.01
 
-    def side(self, successes: list[bool], dim: int) -> float:
+    def side(self, successes: Mask, aside: Mask, dim: int) -> float:
+        """The side after these outcomes (n,); ``aside`` are trials that looked elsewhere if the region had settled."""
         patience = self.patience or (3 if dim <= 3 else 2)
+        if NATIVE is None:
+            return self.plain_side(successes, aside, patience)
+        rule = [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
+        return float(NATIVE.side(np.ascontiguousarray(successes), np.ascontiguousarray(aside), patience, rule))
+
+    def plain_side(self, successes: Mask, aside: Mask, patience: int) -> float:
+        """The same, and its definition."""
         side, failures = self.start, 0
-        for success in successes:
-            if success:
+        for success, away in zip(successes.tolist(), aside.tolist(), strict=True):
+            if away and side < self.settled:
+                if success:
+                    side, failures = self.start, 0
+            elif success:
                 side, failures = min(LARGEST_SIDE, side * self.grow), 0
-                continue
-            failures += 1
-            if failures >= patience:
-                side, failures = side * self.shrink, 0
-                if side < SMALLEST_SIDE:
-                    side = self.start
+            else:
+                failures += 1
+                if failures >= patience:
+                    side, failures = side * self.shrink, 0
+                    if side < SMALLEST_SIDE:
+                        side = self.start
         return side
 
 

@@ -141,7 +141,7 @@ class Index:
         rows = self._box.nearest(self.columns.x, x, k, self._counts, self._all)
         return float(np.sort(box_distances(self.columns.x[rows], x, self.space))[k - 1])
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> list[bool]:
+    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
         start = self._asks
         chosen: list[Numbers] = [self._asked[:0]]
         while start > 0 and sum(map(len, chosen)) < last:
@@ -153,8 +153,8 @@ class Index:
         before = np.where(rows > 0, self._record[np.maximum(rows - 1, 0)], -np.inf)
         alone = rows <= int(np.argmax(self._in[: self.n]))  # nothing was told before it
         if self._flat:
-            return list(alone.tolist())
-        return list((alone | (self.values(rows) > np.maximum(before, self._range()[0]))).tolist())
+            return rows, alone
+        return rows, alone | (self.values(rows) > np.maximum(before, self._range()[0]))
 
     def after(self, start: int, count: int) -> Numbers:
         return self._content.after(start, count, self._counts)
@@ -319,7 +319,7 @@ class View(Data):
         index = self._current
         return super().reach(x, k, space) if index is None else index.reach(x, k)
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> list[bool]:
+    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
         index = self._current
         return super().outcomes(ours, last) if index is None else index.outcomes(ours, last)
 

@@ -11,10 +11,11 @@ from boke.space import Array
 
 LENGTHS = [0.3, 1.0, 3.0, math.inf]  # how far below the median, in units of the upper spread, values become logarithmic
 WARPS = np.array(LENGTHS)[:, None]
+EARNED = np.array([5.0, 5.0, 5.0, 0.0])  # log likelihood by which a bent version must be better than the straight one
 
 
 def warped(y: Array) -> tuple[Array, Array]:
-    """Versions (w, n) of the values and their log Jacobians (w,).
+    """Versions (w, n) of the values and their log Jacobians (w,), less what each must earn.
 
     Above the median values are kept; below it they become logarithmic, which tames the slopes of steep functions.
     Each version is standardized, and its Jacobian makes the likelihoods comparable.
@@ -22,14 +23,14 @@ def warped(y: Array) -> tuple[Array, Array]:
     if NATIVE is None:
         return plain_warped(y)
     Y, jacobian = NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
-    return Y, jacobian
+    return Y, jacobian - EARNED
 
 
 def plain_warped(y: Array) -> tuple[Array, Array]:
     """The same, and its definition."""
     bent, slope, _ = _bent(y)
     middles, sd = _moments(bent)
-    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0])
+    return (bent - middles) / sd, slope - len(y) * np.log(sd[:, 0]) - EARNED
 
 
 def unwarped(values: Array, y: Array, version: int) -> Array:

@@ -178,6 +178,46 @@ Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::de
     return made(std::move(result), {n});
 }
 
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// start, grow, shrink, settled, largest and smallest side
+double side(Flags successes, Flags aside, std::size_t patience, const std::vector<double> &rule) {
+    if (successes.shape(0) != aside.shape(0) || rule.size() != 6) throw std::invalid_argument("Shapes do not agree.");
+    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], largest = rule[4], smallest = rule[5];
+    double side = start;
+    std::size_t failures = 0;
+    for (std::size_t i = 0; i < successes.shape(0); ++i) {
+        const bool success = successes.data()[i];
+        if (aside.data()[i] && side < settled) {
+            if (success) side = start, failures = 0;
+        } else if (success) {
+            side = std::min(largest, side * grow), failures = 0;
+        } else if (++failures >= patience) {
+            side *= shrink, failures = 0;
+            if (side < smallest) side = start;
+        }
+    }
+    return side;
+}
+
+// The first `count` rows with no earlier row within `own` of them in every column.
+std::vector<std::size_t> peaks(Matrix rows, double own, std::size_t count) {
+    const std::size_t n = rows.shape(0), d = rows.shape(1);
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < n && found.size() < count; ++i) {
+        const double *x = rows.data() + i * d;
+        bool alone = true;
+        for (std::size_t j = 0; j < i && alone; ++j) {
+            const double *better = rows.data() + j * d;
+            std::size_t k = 0;
+            while (k < d && std::abs(better[k] - x[k]) <= own) ++k;
+            alone = k < d;
+        }
+        if (alone) found.push_back(i);
+    }
+    return found;
+}
+
 // y (n) is finite and below 1e150; lengths may be infinite.
 nb::tuple warped(Vector y, const std::vector<double> &lengths) {
     const std::size_t n = y.shape(0), versions = lengths.size();
@@ -219,7 +259,9 @@ NB_MODULE(_native, m) {
     bind_local_gp(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
-    m.def("warped", warped, "Versions of the values and their log Jacobians; boke.local has their definition.");
+    m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
+    m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
+    m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);
