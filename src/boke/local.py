@@ -88,7 +88,7 @@ class Trials:
         local: Which ones, by number (n,), were local suggestions if they were asked for.
         aside: Which of these look elsewhere if the region has settled.
         number: That of the trial that is to be suggested.
-        seen: The observations among which other places are looked for.
+        seen: The observations among which another peak is looked for, a sample of a long history.
     """
 
     local: Callable[[Numbers], Mask]
@@ -113,7 +113,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         numbers, successes = data.outcomes(trials.local, REPLAYED)
         side = region.side(successes, trials.aside(numbers), space.dim)
         if side < region.settled and trials.aside(np.array([trials.number]))[0]:
-            fitted, side = _elsewhere(fitted, side, data, space, trials, rng)
+            fitted, side = _elsewhere(fitted, side, trials.seen(), space, rng)
     else:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -193,15 +193,12 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
-def _elsewhere(
-    fitted: LocalModel, side: float, data: Data, space: Space, trials: Trials, rng: Generator
-) -> tuple[LocalModel, float]:
+def _elsewhere(fitted: LocalModel, side: float, data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float]:
     """A model around another peak, to improve on what is known there, in a region as far as the next better one.
 
     A region that has settled may have settled on the wrong peak. If there is no other one, the same again.
     """
-    seen = trials.seen()
-    others, reach = peaks(seen, space)
+    others, reach = peaks(data, space)
     if len(others) == 0:
         return fitted, side
     k = int(rng.integers(len(others)))
