@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from boke.fill import vertices
 from boke.model import KernelModel
@@ -55,7 +55,7 @@ class UpperConfidenceBound:
         X = self.model.X / self.model.bandwidth
         corner = vertices(X, 1.0 / self.model.bandwidth, mirrored=4 * math.isqrt(len(X)) + 4)
         k = min(3, len(X))  # a corner belongs to three cells
-        away, site = (a.reshape(-1) for a in KDTree(X).query(corner, k=k))
+        away, site = (a.reshape(-1) for a in scipy.spatial.KDTree(X).query(corner, k=k))
         hoped = self.model.y[site] + self.beta / np.sqrt(self.model.kernel.value(np.square(away)) + self.rho)
         best = np.argsort(-hoped, kind="stable")[:n]
         there, home = corner[best // k], X[site[best]] - corner[best // k]

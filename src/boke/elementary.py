@@ -7,13 +7,13 @@ transforms with the exponent 0 are plain loops over the C library's functions.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import boxcox, inv_boxcox
 
 
 def exp(x: ArrayLike) -> NDArray[np.float64]:
-    return np.asarray(inv_boxcox(x, 0.0))
+    return np.asarray(scipy.special.inv_boxcox(x, 0.0))
 
 
 def log(x: ArrayLike) -> NDArray[np.float64]:
-    return np.asarray(boxcox(x, 0.0))
+    return np.asarray(scipy.special.boxcox(x, 0.0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.spatial import KDTree, Voronoi
 
 from boke.quasirandom import sobol
 from boke.space import Array
@@ -29,7 +29,7 @@ def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
     if d == 1:
         x = np.sort(X[:, 0])
         return float(max(x[0], 1.0 - x[-1], np.diff(x, prepend=x[0]).max() / 2.0))
-    tree = KDTree(X)
+    tree = scipy.spatial.KDTree(X)
     if d == 2:
         return float(tree.query(vertices(X))[0].max())
     probes = sobol(n_probes, d, np.random.default_rng(0))
@@ -53,12 +53,12 @@ def vertices(X: Array, high: ArrayLike = (1.0, 1.0), mirrored: int | None = None
             beyond[:, column] = 2.0 * end - beyond[:, column]
             parts.append(beyond)
     corners = np.array(list(product((0.0, ends[0]), (0.0, ends[1]))))
-    found = Voronoi(np.unique(np.vstack(parts), axis=0)).vertices
+    found = scipy.spatial.Voronoi(np.unique(np.vstack(parts), axis=0)).vertices
     inside = ((found >= -1e-9 * ends) & (found <= (1.0 + 1e-9) * ends)).all(axis=1)
     return np.vstack([np.clip(found[inside], 0.0, ends), corners])
 
 
-def _search(tree: KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:
+def _search(tree: scipy.spatial.KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:
     """Climb from the farthest probes by shrinking random steps; always the same ones."""
     rng = np.random.default_rng(0)
     h = tree.query(probes)[0]

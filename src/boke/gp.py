@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+import scipy
 
 from boke.compiled import NATIVE
 from boke.space import Array
@@ -278,7 +278,7 @@ def log_improvement(u: Array) -> Array:
     """ln h(u), h = u Φ(u) + φ(u), without underflow."""
     u = np.asarray(u, dtype=float)
     near = np.maximum(u, -1.0)
-    direct = np.log(near * ndtr(near) + np.exp(-0.5 * np.square(near) - LOG_SQRT_2PI))
+    direct = np.log(near * scipy.special.ndtr(near) + np.exp(-0.5 * np.square(near) - LOG_SQRT_2PI))
     far = np.minimum(u, -1.0)
     return np.where(u > -1.0, direct, -0.5 * np.square(far) - LOG_SQRT_2PI + np.log(_shape(far)))
 
@@ -287,8 +287,8 @@ def improvement_slope(u: Array) -> Array:
     """Φ(u) / h(u), the derivative of ln h."""
     u = np.asarray(u, dtype=float)
     near, far = np.maximum(u, -1.0), np.minimum(u, -1.0)
-    mills = math.sqrt(math.pi / 2.0) * erfcx(-far / math.sqrt(2.0))
-    return np.asarray(np.where(u > -1.0, ndtr(near) / np.exp(log_improvement(near)), mills / _shape(far)))
+    mills = math.sqrt(math.pi / 2.0) * scipy.special.erfcx(-far / math.sqrt(2.0))
+    return np.asarray(np.where(u > -1.0, scipy.special.ndtr(near) / np.exp(log_improvement(near)), mills / _shape(far)))
 
 
 def _shape(u: Array) -> Array:
@@ -297,5 +297,7 @@ def _shape(u: Array) -> Array:
     for k in range(24, 0, -1):
         fraction = k / (-u + fraction)
     return np.where(
-        u > -5.0, 1.0 + u * math.sqrt(math.pi / 2.0) * erfcx(-u / math.sqrt(2.0)), fraction / (-u + fraction)
+        u > -5.0,
+        1.0 + u * math.sqrt(math.pi / 2.0) * scipy.special.erfcx(-u / math.sqrt(2.0)),
+        fraction / (-u + fraction),
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.spatial.distance import cdist
 
 from boke import gp
 from boke.compiled import NATIVE
@@ -151,7 +151,7 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     """Of the candidates farthest from all pending points the one with the largest expected improvement."""
     U = sobol(CANDIDATES // 2, space.dim, rng)
     X = space.snap(np.where(space.categorical, U, low + (high - low) * U))
-    gap = cdist(features(X, space), features(data.silent, space)).min(axis=1)
+    gap = scipy.spatial.distance.cdist(features(X, space), features(data.silent, space)).min(axis=1)
     X = X[np.argsort(-gap, kind="stable")[: len(X) // APART]]
     X = X[~data.taken(X)]
     if len(X) == 0:

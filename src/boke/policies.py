@@ -19,8 +19,8 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
@@ -317,7 +317,7 @@ class KRUCB:
     def _ball(self, arm: Array, model: KernelModel, space: Space, rng: Generator) -> Array:
         """Quasi-random points of the ball of radius ℓ Ψ⁻¹(κ) around the arm, clipped into the cube."""
         U = sobol(self.n_acq, space.dim + 1, rng)
-        direction = ndtri(U[:, :-1])
+        direction = scipy.special.ndtri(U[:, :-1])
         direction /= np.linalg.norm(direction, axis=1)[:, None]
         radius = get_kernel(self.kernel).reach(self.kappa) * exp(log(U[:, -1:]) / space.dim)
         X = arm + direction * radius * model.bandwidth

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from boke.acquisition import UpperConfidenceBound
 from boke.argmax import STARTS, polish
@@ -156,7 +156,7 @@ def _argmax(f: UpperConfidenceBound, space: Space) -> Array:
 
 def separated(X: Array, h: float) -> Rows:
     """Row numbers of a maximal subset of X (t, d) whose points are more than h apart, built greedily in order."""
-    tree, alive, kept = KDTree(X), np.ones(len(X), bool), []
+    tree, alive, kept = scipy.spatial.KDTree(X), np.ones(len(X), bool), []
     for i in range(len(X)):
         if alive[i]:
             kept.append(i)
@@ -181,7 +181,7 @@ def _cube_fill(X: Array, space: Space) -> float:
 def _finite_fill(X: Array, points: Array, space: Space) -> float:
     """Fill distance of X in a finite decision set: 0 once every point of it was tried."""
     both = _embed(np.vstack([X, points]), space)
-    return float(KDTree(both[: len(X)]).query(both[len(X) :])[0].max())
+    return float(scipy.spatial.KDTree(both[: len(X)]).query(both[len(X) :])[0].max())
 
 
 def _embed(X: Array, space: Space) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from boke.space import Array
 
@@ -30,4 +30,4 @@ def normal_scores(y: Array) -> Array:
     """Φ⁻¹((rank + 1/2) / t), ties averaged: the same for every increasing transformation of the values."""
     _, place, count = np.unique(y, return_inverse=True, return_counts=True)
     middle = np.cumsum(count) - 0.5 * (count + 1)  # mean rank of each level, from 0
-    return np.asarray(ndtri((middle[place] + 0.5) / len(y)))
+    return np.asarray(scipy.special.ndtri((middle[place] + 0.5) / len(y)))

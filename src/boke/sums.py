@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from boke.kernels import Gaussian, Kernel
 from boke.space import MISMATCH, Array, Mask
@@ -67,7 +67,7 @@ def squared_distances(Q: Points, Z: Points) -> Array:
     """Squared scaled distances (n, t) over the numeric columns."""
     if Z.numeric.shape[1] == 0:
         return np.zeros((len(Q.codes), len(Z.codes)))
-    return np.asarray(cdist(Q.numeric, Z.numeric, "sqeuclidean"))
+    return np.asarray(scipy.spatial.distance.cdist(Q.numeric, Z.numeric, "sqeuclidean"))
 
 
 def kernel_sums(

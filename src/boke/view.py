@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from boke.around import Around
 from boke.data import Data, box_distances, finite, squared_distances
@@ -274,13 +274,13 @@ class Index:
 
     def _distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:
-            return np.asarray(cdist(x[None], X)[0])
+            return np.asarray(scipy.spatial.distance.cdist(x[None], X)[0])
         parts = [squared_distances(X[i : i + CHUNK], x, self.space) for i in range(0, len(X), CHUNK)]
         return np.asarray(np.sqrt(np.concatenate([*parts, np.empty(0)])))
 
     def _box_distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:
-            return np.asarray(cdist(x[None], X, "chebyshev")[0])
+            return np.asarray(scipy.spatial.distance.cdist(x[None], X, "chebyshev")[0])
         return box_distances(X, x, self.space)
 
 
