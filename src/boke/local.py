@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -220,11 +221,8 @@ def peaks(data: Data, space: Space) -> tuple[Array, Array]:
 
 def plain_peaks(rows: Array, own: float, count: int) -> list[int]:
     """The first ``count`` rows with no earlier row within ``own`` of them in every column."""
-    found: list[int] = []
-    for i in range(len(rows)):
-        if len(found) < count and (np.abs(rows[:i] - rows[i]).max(axis=1) > own).all():
-            found.append(i)
-    return found
+    alone = (i for i in range(len(rows)) if (np.abs(rows[:i] - rows[i]).max(axis=1) > own).all())
+    return list(islice(alone, count))
 
 
 def fit(data: Data, space: Space, center: Array) -> LocalModel:
