@@ -73,6 +73,9 @@ def test_experiments_are_compared_together(file, tmp_path, capsys):
     assert "8 blocks (problem and seed), 3 problems" in capsys.readouterr().out
     assert main(["compare", "--where", "seed=0"]) == 0
     assert "3 blocks (problem and seed), 3 problems" in capsys.readouterr().out
+    assert main(["compare", "--where", "seed=1,2,9"]) == 0  # there are four seeds of one problem and two of the others
+    assert "4 blocks (problem and seed), 3 problems" in capsys.readouterr().out
+    assert main(["compare", "--where", "seed=x"]) == 2
     assert main(["compare", "--at", "7"]) == 0
     assert "**Mean rank after 7 evaluations**" in capsys.readouterr().out
     assert main(["compare", "--output", "all.md", "--title", "All bowls"]) == 0

@@ -61,9 +61,9 @@ class Cell:
     def shows_regret(self) -> bool:
         return self.knows_optimum and not self.as_value
 
-    def of(self, seed: int) -> Cell:
-        """The run of one seed; none, if it was not done."""
-        kept = np.asarray(self.seeds) == seed
+    def of(self, seeds: Sequence[str]) -> Cell:
+        """The runs of some seeds, those that were done."""
+        kept = np.isin(np.asarray(self.seeds).astype(str), seeds)
         columns = ("seeds", "true", "optimizer_s", "wall_s", "optimum")
         return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
@@ -225,7 +225,7 @@ def pooled(studies: Sequence[Study], where: Mapping[str, Any], only: Sequence[st
 
     Args:
         studies: At least one.
-        where: Values that the spec of a problem must have, several with commas between them, and perhaps a "seed".
+        where: Values that the spec of a problem or the "seed" must have, several with commas between them.
         only: The optimizers to compare; all by default.
     """
     where = dict(where)
@@ -236,7 +236,7 @@ def pooled(studies: Sequence[Study], where: Mapping[str, Any], only: Sequence[st
             continue
         cells = {name: cell for name, cell in view.cells.items() if only is None or name in only}
         if seed is not None:
-            cells = {name: one for name, cell in cells.items() if len((one := cell.of(int(seed))).seeds)}
+            cells = {name: some for name, cell in cells.items() if len((some := cell.of(str(seed).split(","))).seeds)}
         if cells:
             views.append(View(view.panel, cells))
     return replace(studies[0], views=views)
