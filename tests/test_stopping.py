@@ -61,7 +61,7 @@ def test_the_expected_gain_against_a_quadrature_on_a_fine_grid():
     optimizer = told(25)
     data, space = optimizer.history.data(-1.0), optimizer.space
     fitted = local.fit(data, space, data.best)
-    half = 0.5 * local.resolved(data, space, fitted.center, local.SETTLED)
+    half = 0.5 * local.resolved(data, space, fitted.center, local.AROUND)
     axes = [np.linspace(max(0, c - half), min(1, c + half), 81) for c in fitted.center]
     mean, sd = fitted.model.predict(fitted.z(np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)))
     z = np.linspace(-8, 8, 2001)

@@ -27,12 +27,8 @@ CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluation
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
-SETTLED = 20  # observations of the box in which a gain is still looked for
-PEAKS, OWN, REACHED = (
-    5,
-    0.1,
-    10,
-)  # other places to look at, half the box that each has for itself, observations of its region
+AROUND = 20  # observations of the box in which a gain is still looked for
+PEAKS, OWN = 5, 0.1  # other peaks to look at, and how far the next better observation must be from each
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         numbers, successes = data.outcomes(trials.local, REPLAYED)
         side = region.side(successes, trials.aside(numbers), space.dim)
         if side < region.settled and trials.aside(np.array([trials.number]))[0]:
-            fitted, side = _elsewhere(fitted, side, trials.seen(), space, rng)
+            fitted, side = _elsewhere(trials.seen(), space, rng) or (fitted, side)
     else:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -163,12 +159,12 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
 def expected_gain(data: Data, space: Space) -> float:
     """What the next local step may bring: the largest expected improvement, in units of y, in a box around the center.
 
-    The box reaches the SETTLED-th nearest observation: it is small where the search has settled, and does not depend on
+    The box reaches the AROUND-th nearest observation: it is small where the search has settled, and does not depend on
     the policy.
     """
     fitted = fit(data, space, data.best)
     fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
-    low, high = box(fitted.center, resolved(data, space, fitted.center, SETTLED), space.spacing)
+    low, high = box(fitted.center, resolved(data, space, fitted.center, AROUND), space.spacing)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
     ends = np.array([fitted.best, fitted.best + 1.0])
     unit = np.diff(unwarped(ends, fitted.y, fitted.version))  # a line from here on
@@ -194,17 +190,16 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
-def _elsewhere(fitted: LocalModel, side: float, data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float]:
-    """A model around another peak, to improve on what is known there, in a region as far as the next better one.
-
-    A region that has settled may have settled on the wrong peak. If there is no other one, the same again.
+def _elsewhere(data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float] | None:
+    """A model around another peak, to improve on what is known there, and the side of a region as far as the next
+    better observation; None if there is no other peak. A region that has settled may have settled on the wrong one.
     """
     others, reach = peaks(data, space)
     if len(others) == 0:
-        return fitted, side
+        return None
     k = int(rng.integers(len(others)))
     there = fit(data, space, others[k])
-    if there.noise is None:  # some of its observations may be of a better peak
+    if there.noise is None:  # the best of its observations may be of a better peak; the nearest is the peak itself
         there = replace(there, center=others[k], best=float(warped(there.y)[0][there.version, 0]))
     return there, min(LARGEST_SIDE, 2.0 * float(reach[k]))
 
@@ -228,8 +223,8 @@ def plain_peaks(rows: Array, own: float, count: int) -> list[int]:
 def fit(data: Data, space: Space, center: Array) -> LocalModel:
     """The model around an observation (d,); where it finds noise, another around the best of its smoothed values.
 
-    Where the noise is loud the second one is larger, and the search for its hyperparameters starts where that of the
-    first ended.
+    Where the noise is loud the second one is larger. The search for its hyperparameters starts where that of the first
+    ended, but without a trend: noise is easily taken for one.
     """
     count, noises, start = NEAREST, gp.NOISES, gp.START
     noise: Noise | None = None
@@ -246,7 +241,7 @@ def fit(data: Data, space: Space, center: Array) -> LocalModel:
         chosen = int(np.argmax(smooth))
         if last or noise is None or (noise is FAINT and chosen == 0):
             break
-        center, start = X[chosen], (model.at[0], 0, model.at[2])  # noise looks like a trend: it is to prove itself
+        center, start = X[chosen], (model.at[0], 0, model.at[2])
         if noise is LOUD:
             count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)

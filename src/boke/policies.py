@@ -230,17 +230,17 @@ class BOKELocal(BOKE):
             return (numbers >= designed) & ~explored(key.seed, numbers, self.q)
 
         def aside(numbers: Numbers) -> Mask:  # the upper half of those that do not explore
-            return drawn(key.seed, numbers) >= 0.5 * (1.0 + self.q)
+            return chance(key.seed, numbers) >= 0.5 * (1.0 + self.q)
 
         return local.Trials(ours, aside, key.number, seen)
 
 
 def explored(seed: int, numbers: Numbers, q: float) -> Mask:
     """Which trials (n,) are of the exploring branch."""
-    return drawn(seed, numbers) < q
+    return chance(seed, numbers) < q
 
 
-def drawn(seed: int, numbers: Numbers) -> Array:
+def chance(seed: int, numbers: Numbers) -> Array:
     """A number in [0, 1) for each trial (n,), by which it is given to a branch."""
     return uniform(numbers, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64)
 

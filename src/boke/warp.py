@@ -11,7 +11,7 @@ from boke.space import Array
 
 LENGTHS = [0.3, 1.0, 3.0, math.inf]  # how far below the median, in units of the upper spread, values become logarithmic
 WARPS = np.array(LENGTHS)[:, None]
-EARNED = np.array([5.0, 5.0, 5.0, 0.0])  # log likelihood by which a bent version must be better than the straight one
+EARNED = np.where(np.isfinite(LENGTHS), 5.0, 0.0)  # log likelihood by which bent versions must beat the straight one
 
 
 def warped(y: Array) -> tuple[Array, Array]:
