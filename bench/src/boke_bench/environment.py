@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -44,7 +45,7 @@ def _processor() -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Commit hash, with a plus if the sources differ from it; empty outside a repository."""
+    """Commit hash, with a plus if the sources differ from it; outside of a repository a hash of the sources."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
@@ -52,6 +53,14 @@ def _commit(folder: Path) -> str:
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        return commit + "+" * bool(commit and git("status", "--porcelain", "--untracked-files=no", "--", str(folder)))
+        if commit:
+            return commit + "+" * bool(git("status", "--porcelain", "--untracked-files=no", "--", str(folder)))
     except (OSError, subprocess.TimeoutExpired):
-        return ""
+        pass
+    return f"sources {_digest(folder)}"
+
+
+def _digest(folder: Path) -> str:
+    """A hash of all Python files: the same for every copy of a commit."""
+    files = sorted((path.relative_to(folder).as_posix(), path.read_bytes()) for path in folder.rglob("*.py"))
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:12]
