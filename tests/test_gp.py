@@ -135,6 +135,31 @@ def test_a_quadratic_is_found_exactly():
     np.testing.assert_allclose(top[0], 0.1, atol=0.01)
 
 
+def test_slopes_of_the_likelihood_in_the_stretch_of_columns():
+    Z, Y, J = problem(8, noise=0.2)
+    model, by = LocalGP(Z, Y, J), np.array([0.3, -0.5, 0.1])
+    value, slopes = model.stretched(by)
+    np.testing.assert_allclose(slopes, numeric_gradient(lambda b: model.stretched(b)[0], by), rtol=1e-6, atol=1e-8)
+    _, a, nugget, _, likelihood, version = model.hyperparameters
+    own, n = covariance(model, Z * np.exp(by), Z * np.exp(by)), len(Z)
+    K = own + np.diag(nugget * (1 + a) + 1e-10 * np.diag(own))
+    variance = Y[version] @ np.linalg.solve(K, Y[version]) / n
+    constant = 0.5 * n * (1 + np.log(2 * np.pi))
+    assert value - constant == pytest.approx(multivariate_normal(np.zeros(n), variance * K).logpdf(Y[version]))
+    assert model.stretched(np.zeros(3))[0] == pytest.approx(likelihood - J[version])
+
+
+def test_columns_without_effect_are_shrunk():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(40, 4))
+    y = np.sin(2.0 * Z[:, 0]) - 0.5 * np.square(Z[:, 1])
+    model = LocalGP(Z, y[None], np.zeros(1))
+    by, gain = model.stretch(1.0, 3.0, 20, 0.01)
+    assert gain > 10.0
+    assert max(by[2:]) < min(by[:2]) - 0.5
+    assert np.abs(by).max() <= 3.0
+
+
 @native
 @settings(deadline=None, max_examples=30)
 @given(
@@ -168,7 +193,12 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
             np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
         normal = np.random.default_rng(1).standard_normal(len(Q))
         np.testing.assert_allclose(fast.draw(Q, normal), slow.draw(Q, normal), rtol=1e-6, atol=1e-8)
-        results.append((*fast.climb(Q, 0.5, low, high, 40), fast.draw(Q, normal)))
+        for a, b in zip(fast.stretched(np.full(4, 0.2)), slow.stretched(np.full(4, 0.2)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+        for a, b in zip(fast.stretch(1.0, 3.0, 20, 0.01), slow.stretch(1.0, 3.0, 20, 0.01), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+        tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01)
+        results.append((*tops, fast.draw(Q, normal), *shapes, *fast.stretched(np.full(4, 0.2))))
     np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):

@@ -6,7 +6,8 @@ The second term is a quadratic with a prior on its coefficients: on smooth groun
 quadratic, on rugged ground the first term takes over. l, a and the noise are points of a small grid, found by climbing
 the marginal likelihood along its axes; the signal's variance is its maximizer in closed form. The values come in
 several versions, different monotone transformations of the same observations, and the likelihood, with its Jacobian,
-chooses among those as well.
+chooses among those as well. Where not all columns matter alike, factors of the columns are found by climbing the
+likelihood along its gradient.
 
 This is the definition; ``boke._native.LocalGP`` is its compiled twin. No BLAS, for the reason given in ``boke.sums``.
 """
@@ -14,12 +15,14 @@ This is the definition; ``boke._native.LocalGP`` is its compiled twin. No BLAS, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy
 
 from boke.compiled import NATIVE
+from boke.elementary import exp
 from boke.space import Array
 
 LENGTHS = (0.3, 0.6, 1.2, 2.5, 5.0)  # in units of the median distance between observations
@@ -29,6 +32,9 @@ START = (2, 2, 1)
 SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
 JITTER = 1e-8  # of a drawn function, relative to its variance a priori: with less its covariance may not factorize
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
+SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
+STRETCHES = 6  # evaluations of the likelihood in search of these
+WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -45,6 +51,17 @@ def fit(
     make = LocalGP if NATIVE is None else NATIVE.LocalGP
     Z, Y, jacobian = (np.ascontiguousarray(a) for a in (Z, Y, jacobian))
     return make(Z, Y, jacobian, lengths, trends, noises, start)
+
+
+def stretch(model: Any, d: int) -> Array | None:
+    """Factors of the d columns of a model's observations under which it is more likely; None if not by enough.
+
+    Columns without effect shrink, so that what was learned at one of their values holds at all.
+    """
+    if d == 1:
+        return None
+    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
+    return exp(by) if gain > WORTH * (d + 2) else None
 
 
 class LocalGP:
@@ -115,8 +132,50 @@ class LocalGP:
 
     def climb(self, Q: Array, best: float, low: Array, high: Array, evaluations: int) -> tuple[Array, Array]:
         """Local maxima of log EI in the box [low, high] from every row of Q, and their values."""
-        tops = [self._climb(q, best, low, high, evaluations) for q in Q]
+
+        def value(x: Array) -> tuple[float, Array]:
+            (f,), (slope,) = self.log_ei_gradient(x[None], best)
+            return f, slope
+
+        tops = [ascend(value, q, low, high, evaluations, ENOUGH) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
+
+    def stretch(self, spread: float, most: float, evaluations: int, enough: float) -> tuple[Array, float]:
+        """Logarithms (d,) of factors of the columns that the likelihood prefers, and what it gains by them.
+
+        A priori they are normal with the standard deviation ``spread``; ``most`` bounds them. Length, trend, noise and
+        version stay as they are.
+        """
+
+        def value(by: Array) -> tuple[float, Array]:
+            f, slope = self.stretched(by)
+            return f - 0.5 * float((by * by).sum()) / spread**2, slope - by / spread**2
+
+        end = np.full(self.Z.shape[1], most)
+        by, f = ascend(value, np.zeros_like(end), -end, end, evaluations, enough)
+        return by, f - (self._known[self._at] - float(self.jacobian[self._version]))
+
+    def stretched(self, by: Array) -> tuple[float, Array]:
+        """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in ``by`` (d,).
+
+        With α = K⁻¹ y and P = (n α α' / y'α - K⁻¹) / 2 they are Σ P ∘ dK: that of the Matérn part is
+        ρ (z_i - z_j)², with ρ as in the slope of log EI, that of the trend 4 a (1 + z_i·z_j) z_i z_j.
+        """
+        Z, n = self.Z * np.exp(by), len(self.Z)
+        squared, gram = np.square(Z[:, None] - Z[None]).sum(axis=2), np.einsum("id,jd->ij", Z, Z)
+        K, own = _covariance(squared, gram, self._length, self._a, self._noise)
+        L = cholesky(K + np.diag(own))
+        if L is None:
+            return -math.inf, np.zeros_like(by)
+        inverse, forward = solve_lower(L, np.eye(n)), solve_lower(L, self.Y[self._version])
+        total = max(float(np.einsum("i,i->", forward, forward)), 1e-30 * n)
+        alpha = np.einsum("ij,i->j", inverse, forward)
+        P = 0.5 * (n / total * np.outer(alpha, alpha) - np.einsum("ki,kj->ij", inverse, inverse))
+        r = np.sqrt(squared) * math.sqrt(5.0) / self._length
+        radial = -5.0 / (3.0 * self._length**2) * (1.0 + r) * np.exp(-r)
+        slopes = np.einsum("ij,ijd->d", P * radial, np.square(Z[:, None] - Z[None]))
+        slopes += np.einsum("ij,id,jd->d", P * 4.0 * self._a * (1.0 + gram), Z, Z)
+        return -float(np.log(np.diag(L)).sum()) - 0.5 * n * math.log(total / n), slopes
 
     def draw(self, Q: Array, normal: Array) -> Array:
         """A function drawn from the posterior, at Q (m, d), from standard normal numbers (m,)."""
@@ -184,41 +243,6 @@ class LocalGP:
     def _prior(self, Q: Array) -> Array:
         return np.asarray(1.0 + self._a * np.square(1.0 + np.square(Q).sum(axis=1)))
 
-    def _climb(self, x: Array, best: float, low: Array, high: Array, evaluations: int) -> tuple[Array, float]:
-        """Projected BFGS with backtracking."""
-        (f,), (g,) = self.log_ei_gradient(x[None], best)
-        width, used, fresh = float((high - low).max()), 1, True
-        H = np.eye(len(x))
-        while used < evaluations:
-            h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
-            norm = float(np.abs(h).max())
-            if not 1e-10 < norm < math.inf:
-                break
-            if fresh:
-                H = np.eye(len(x)) * (0.1 * width / norm)
-            p = np.where(h != 0.0, np.einsum("ij,j->i", H, h), 0.0)
-            if not float((p * h).sum()) > 0.0:
-                if fresh:
-                    break
-                fresh = True
-                continue
-            before, step = f, 1.0
-            while used < evaluations and step > 1e-5:
-                trial = np.minimum(np.maximum(x + step * p, low), high)
-                if np.abs(trial - x).max() < 1e-12 * width:
-                    break
-                (value,), (slope,) = self.log_ei_gradient(trial[None], best)
-                used += 1
-                if value > f + 1e-4 * float(((trial - x) * g).sum()) and value > f:
-                    H = _bfgs(H, trial - x, g - slope)
-                    x, f, g = trial, value, slope
-                    break
-                step *= 0.25
-            if fresh and not f > before + ENOUGH:
-                break
-            fresh = not f > before + ENOUGH
-        return x, float(f)
-
 
 def precision(Z: Array, length: float, trend: float, noise: float) -> tuple[Array, Array]:
     """A = (K + N)⁻¹ (n, n) and the diagonal of N (n,), the noise, both in units of the signal's variance.
@@ -238,6 +262,47 @@ def precision(Z: Array, length: float, trend: float, noise: float) -> tuple[Arra
 def _covariance(squared: Array, gram: Array, length: float, a: float, noise: float) -> tuple[Array, Array]:
     K = matern(np.sqrt(squared) * math.sqrt(5.0) / length) + a * np.square(1.0 + gram)
     return K, noise * (1.0 + a) + 1e-10 * np.diag(K)
+
+
+def ascend(
+    value: Callable[[Array], tuple[float, Array]], x: Array, low: Array, high: Array, evaluations: int, enough: float
+) -> tuple[Array, float]:
+    """A local maximum of a function with slopes inside [low, high] (d,), from x (d,), and its value there.
+
+    Projected BFGS with backtracking; it ends when a step straight up gains less than ``enough``.
+    """
+    f, g = value(x)
+    width, used, fresh = float((high - low).max()), 1, True
+    H = np.eye(len(x))
+    while used < evaluations:
+        h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
+        norm = float(np.abs(h).max())
+        if not 1e-10 < norm < math.inf:
+            break
+        if fresh:
+            H = np.eye(len(x)) * (0.1 * width / norm)
+        p = np.where(h != 0.0, np.einsum("ij,j->i", H, h), 0.0)
+        if not float((p * h).sum()) > 0.0:
+            if fresh:
+                break
+            fresh = True
+            continue
+        before, step = f, 1.0
+        while used < evaluations and step > 1e-5:
+            trial = np.minimum(np.maximum(x + step * p, low), high)
+            if np.abs(trial - x).max() < 1e-12 * width:
+                break
+            there, slope = value(trial)
+            used += 1
+            if there > f + 1e-4 * float(((trial - x) * g).sum()) and there > f:
+                H = _bfgs(H, trial - x, g - slope)
+                x, f, g = trial, there, slope
+                break
+            step *= 0.25
+        if fresh and not f > before + enough:
+            break
+        fresh = not f > before + enough
+    return x, float(f)
 
 
 def _bfgs(H: Array, s: Array, r: Array) -> Array:

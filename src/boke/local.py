@@ -52,7 +52,7 @@ LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A fitted model with what is needed to use it: z = (features - origin) / scale.
+    """A fitted model with what is needed to use it: z = (features - origin) / scale, column by column.
 
     Attributes:
         center: The incumbent (d,), observed best or, under noise, smoothed best.
@@ -65,7 +65,7 @@ class LocalModel:
 
     model: Any
     origin: Array
-    scale: float
+    scale: Array
     center: Array
     best: float
     noise: Noise | None
@@ -227,14 +227,18 @@ def fit(data: Data, space: Space, center: Array) -> LocalModel:
     ended, but without a trend: noise is easily taken for one.
     """
     count, noises, start = NEAREST, gp.NOISES, gp.START
+    stretch = np.ones(1)  # of the columns; a second model takes over that of the first
     noise: Noise | None = None
     for last in (False, True):
         X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
-        scale = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
+        scale = (math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0) / stretch
         Z = (points - origin) / scale
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
+        if not last and (found := gp.stretch(model, Z.shape[1])) is not None:
+            stretch, scale, Z = found, scale / found, Z * found
+            model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
         _, _, share, _, _, version = model.hyperparameters
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         smooth = Y[version] if noise is None else model.fitted()
@@ -250,7 +254,7 @@ def fit(data: Data, space: Space, center: Array) -> LocalModel:
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
-    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version)
+    return LocalModel(model, origin, np.broadcast_to(scale, origin.shape), X[chosen], best, noise, X, y, version)
 
 
 def resolved(data: Data, space: Space, center: Array, count: int) -> float:
@@ -299,10 +303,10 @@ def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) 
         for i, x in enumerate(X):
             z = fitted.z(features(x[None], space))
             bottom, ceiling = z[0].copy(), z[0].copy()
-            bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale
-            ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale
+            bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale[:k]
+            ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale[:k]
             top, _ = fitted.model.climb(z, fitted.best, bottom, ceiling, EVALUATIONS)
-            there = fitted.origin[:k] + fitted.scale * top[0, :k]
+            there = fitted.origin[:k] + fitted.scale[:k] * top[0, :k]
             tops[i, numeric] = np.minimum(np.maximum(there, low[numeric]), high[numeric])
     tops = space.snap(tops)
     return tops, fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best)

@@ -185,6 +185,70 @@ void finish(GP &gp) {
     for (std::size_t i = 0; i < n; ++i) add(gp.alpha, gp.work[i], gp.inverse + i * stride, i + 1);
 }
 
+// The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in these.
+//
+// With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
+double stretched(const GP &gp, const double *by, double *slope, double *work) {
+    const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = n * stride;
+    double *gram = work, *radial = gram + square, *inverse = radial + square;
+    GP own = gp;  // its own places for what differs
+    own.by_column = inverse + square, own.factor = own.by_column + d * stride, own.work = own.factor + square;
+    own.alpha = own.work + stride, own.gram = gram, own.inverse = inverse;
+    for (std::size_t i = 0; i < 2 * square; ++i) work[i] = 0.0;
+    for (std::size_t k = 0; k < d; ++k) {
+        const double factor = __builtin_exp(by[k]);
+        double *column = own.by_column + k * stride;
+        for (std::size_t i = 0; i < n; ++i) column[i] = factor * gp.by_column[k * stride + i];
+        for (std::size_t i = 0; i < n; ++i) {
+            const double at = column[i];
+            double *away = radial + i * stride, *product = gram + i * stride;
+            for (std::size_t j = i; j < n; ++j) {
+                away[j] += (column[j] - at) * (column[j] - at);
+                product[j] += column[j] * at;
+            }
+        }
+    }
+    const double steep = -5.0 / (3.0 * gp.length * gp.length);
+    double *kernel = inverse;  // not needed before the factor is there
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = i; j < n; ++j) {
+            const double r = SQRT5 / gp.length * __builtin_sqrt(radial[i * stride + j]), e = exponential(-r);
+            kernel[i * stride + j] = (1.0 + r + r * r * (1.0 / 3)) * e;
+            radial[i * stride + j] = steep * (1.0 + r) * e;
+        }
+    if (!factorize(own, kernel)) return -INF;
+    double half = 0.0;
+    for (std::size_t r = 0; r < n; ++r) half += __builtin_log(own.factor[r * stride + r]);
+    finish(own);
+    const double raw = dot(own.work, own.work, n), count = static_cast<double>(n);
+    const double total = raw > 1e-30 * count ? raw : 1e-30 * count;
+    double *weights = own.factor;  // P by rows, lower triangle
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j <= i; ++j) weights[i * stride + j] = 0.5 * count / total * own.alpha[i] * own.alpha[j];
+    for (std::size_t r = 0; r < n; ++r) {
+        const double *row = inverse + r * stride;
+        for (std::size_t i = 0; i <= r; ++i) add(weights + i * stride, -0.5 * row[i], row, i + 1);
+    }
+    // What multiplies the products of a column's entries, both triangles, and their squares
+    double *both = inverse, *squares = own.work;
+    for (std::size_t i = 0; i < n; ++i) squares[i] = 0.0;
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j <= i; ++j) {
+            const double steepness = weights[i * stride + j] * radial[j * stride + i];
+            const double trend = weights[i * stride + j] * 4.0 * gp.trend * (1.0 + gram[j * stride + i]);
+            both[i * stride + j] = both[j * stride + i] = trend - 2.0 * steepness;
+            squares[i] += 2.0 * steepness;
+            if (j < i) squares[j] += 2.0 * steepness;
+        }
+    for (std::size_t k = 0; k < d; ++k) {
+        const double *column = own.by_column + k * stride;
+        slope[k] = 0.0;
+        for (std::size_t i = 0; i < n; ++i)
+            slope[k] += column[i] * (dot(both + i * stride, column, n) + squares[i] * column[i]);
+    }
+    return -half - 0.5 * count * __builtin_log(total / count);
+}
+
 // Kernel values with one point: k (n), and the distances and products behind them
 INLINE void cross(const GP &gp, const double *q, double *k, double *squared, double *product) {
     for (std::size_t i = 0; i < gp.n; ++i) squared[i] = product[i] = 0.0;
@@ -310,6 +374,6 @@ void draw(const GP &gp, const double *q, std::size_t m, const double *normal, do
 
 }  // namespace
 
-GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, predict, log_ei, draw}; }
+GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, stretched, predict, log_ei, draw}; }
 
 }  // namespace boke

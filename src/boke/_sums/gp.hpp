@@ -32,6 +32,9 @@ struct GPFunctions {
     // Log marginal likelihood of a point of the grid, -inf if the matrix is not positive definite; leaves its factor.
     double (*likelihood)(GP &, const Grid &, std::size_t i, std::size_t j, std::size_t k);
     void (*finish)(GP &);
+    // The same as the likelihood, but for the Jacobian, with columns stretched by exp(by), and its slopes in `by`;
+    // work: (d + 4 n + 2) * stride.
+    double (*stretched)(const GP &, const double *by, double *slope, double *work);
     void (*predict)(const GP &, const double *q, std::size_t m, double *mean, double *sd, double *work);
     // Log expected improvement over `best` at one point and, if asked for, its slopes.
     double (*log_ei)(const GP &, const double *q, double best, double *slope, double *work);

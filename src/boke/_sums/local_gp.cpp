@@ -47,6 +47,81 @@ Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
     return Result(copy, shape.size(), shape.begin(), owner);
 }
 
+// BFGS on -f: s is the step, r the change of the gradient.
+void update(Numbers &H, const double *x, const Numbers &to, const Numbers &g, const Numbers &h, Numbers &s, Numbers &r,
+            Numbers &Hr) {
+    const std::size_t d = g.size();
+    double sr = 0.0, rHr = 0.0;
+    for (std::size_t i = 0; i < d; ++i) s[i] = to[i] - x[i], r[i] = g[i] - h[i], sr += s[i] * r[i];
+    if (!(sr > 1e-14)) return;
+    for (std::size_t i = 0; i < d; ++i) {
+        Hr[i] = 0.0;
+        for (std::size_t j = 0; j < d; ++j) Hr[i] += H[i * d + j] * r[j];
+        rHr += r[i] * Hr[i];
+    }
+    const double a = (1.0 + rHr / sr) / sr;
+    for (std::size_t i = 0; i < d; ++i)
+        for (std::size_t j = 0; j < d; ++j) H[i * d + j] += a * s[i] * s[j] - (Hr[i] * s[j] + s[i] * Hr[j]) / sr;
+}
+
+// Projected BFGS with backtracking: the local maximum of `value(x, slope)` inside [low, high] from x (d), which moves
+// there; ends when a step straight up gains less than `enough`.
+template <typename Value>
+double ascend(const Value &value, std::size_t d, double *x, const double *low, const double *high, std::size_t evaluations,
+              double enough) {
+    Numbers g(d), p(d), trial(d), h(d), H(d * d, 0.0), s(d), r(d), Hr(d);
+    double f = value(x, g.data()), width = 0.0;
+    for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
+    bool fresh = true;
+    for (std::size_t used = 1; used < evaluations;) {
+        double norm = 0.0, along = 0.0;
+        for (std::size_t i = 0; i < d; ++i) {
+            if ((x[i] <= low[i] && g[i] < 0.0) || (x[i] >= high[i] && g[i] > 0.0)) h[i] = 0.0;
+            else h[i] = g[i];
+            norm = std::max(norm, std::abs(h[i]));
+        }
+        if (!(norm > 1e-10) || !std::isfinite(norm)) break;
+        if (fresh) {
+            std::fill(H.begin(), H.end(), 0.0);
+            for (std::size_t i = 0; i < d; ++i) H[i * d + i] = 0.1 * width / norm;
+        }
+        for (std::size_t i = 0; i < d; ++i) {
+            p[i] = 0.0;
+            if (h[i] != 0.0)
+                for (std::size_t j = 0; j < d; ++j) p[i] += H[i * d + j] * h[j];
+            along += p[i] * h[i];
+        }
+        if (!(along > 0.0)) {
+            if (fresh) break;
+            fresh = true;
+            continue;
+        }
+        const double before = f;
+        for (double step = 1.0; used < evaluations && step > 1e-5; step *= 0.25) {
+            double rise = 0.0, move = 0.0;
+            for (std::size_t i = 0; i < d; ++i) {
+                trial[i] = std::min(std::max(x[i] + step * p[i], low[i]), high[i]);
+                rise += (trial[i] - x[i]) * g[i];
+                move = std::max(move, std::abs(trial[i] - x[i]));
+            }
+            if (move < 1e-12 * width) break;
+            const double there = value(trial.data(), h.data());
+            ++used;
+            if (there > f + 1e-4 * rise && there > f) {
+                update(H, x, trial, g, h, s, r, Hr);
+                f = there;
+                std::copy(trial.begin(), trial.end(), x);
+                std::copy(h.begin(), h.end(), g.begin());
+                break;
+            }
+        }
+        const bool gained = f > before + enough;
+        if (!gained && fresh) break;
+        fresh = !gained;
+    }
+    return f;
+}
+
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
@@ -109,10 +184,40 @@ class LocalGP {
         Numbers tops(q.data(), q.data() + m * d_), values(m);
         {
             nb::gil_scoped_release unlocked;
+            Numbers work(5 * stride_);
+            auto value = [&](const double *x, double *slope) { return run_.log_ei(gp_, x, best, slope, work.data()); };
             for (std::size_t i = 0; i < m; ++i)
-                values[i] = climb_one(tops.data() + i * d_, best, low.data(), high.data(), evaluations);
+                values[i] = ascend(value, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
         }
         return nb::make_tuple(array(tops, {m, d_}), array(values, {m}));
+    }
+
+    // Logarithms of the columns' factors that the likelihood prefers, and how much it gains; their prior is normal.
+    nb::tuple stretch(double spread, double most, std::size_t evaluations, double enough) const {
+        Numbers by(d_, 0.0), low(d_, -most), high(d_, most), work((d_ + 4 * n_ + 2) * stride_);
+        double start = 0.0, end = 0.0;
+        {
+            nb::gil_scoped_release unlocked;
+            auto value = [&](const double *x, double *slope) {
+                double f = run_.stretched(gp_, x, slope, work.data());
+                for (std::size_t k = 0; k < d_; ++k) {
+                    f -= 0.5 * x[k] * x[k] / (spread * spread);
+                    slope[k] -= x[k] / (spread * spread);
+                }
+                return f;
+            };
+            start = likelihood_ - jacobian_[gp_.version];
+            end = ascend(value, d_, by.data(), low.data(), high.data(), evaluations, enough);
+        }
+        return nb::make_tuple(array(by, {d_}), end - start);
+    }
+
+    // The likelihood, less its Jacobian, with stretched columns, and its slopes.
+    nb::tuple stretched(Vector by) const {
+        if (by.shape(0) != d_) throw std::invalid_argument("There must be a factor for each column.");
+        Numbers slope(d_), work((d_ + 4 * n_ + 2) * stride_);
+        const double value = run_.stretched(gp_, by.data(), slope.data(), work.data());
+        return nb::make_tuple(value, array(slope, {d_}));
     }
 
     // A function drawn from the posterior, at the rows of q, from as many standard normal numbers.
@@ -195,78 +300,6 @@ class LocalGP {
         if (q.shape(1) != d_) throw std::invalid_argument("Shapes of the queries do not agree with the observations.");
     }
 
-    // Projected BFGS with backtracking.
-    double climb_one(double *x, double best, const double *low, const double *high, std::size_t evaluations) const {
-        const std::size_t d = d_;
-        Numbers work(5 * stride_), g(d), p(d), trial(d), h(d), H(d * d, 0.0), s(d), r(d), Hr(d);
-        double f = run_.log_ei(gp_, x, best, g.data(), work.data()), width = 0.0;
-        for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
-        bool fresh = true;
-        for (std::size_t used = 1; used < evaluations;) {
-            double norm = 0.0, along = 0.0;
-            for (std::size_t i = 0; i < d; ++i) {
-                if ((x[i] <= low[i] && g[i] < 0.0) || (x[i] >= high[i] && g[i] > 0.0)) h[i] = 0.0;
-                else h[i] = g[i];
-                norm = std::max(norm, std::abs(h[i]));
-            }
-            if (!(norm > 1e-10) || !std::isfinite(norm)) break;
-            if (fresh) {
-                std::fill(H.begin(), H.end(), 0.0);
-                for (std::size_t i = 0; i < d; ++i) H[i * d + i] = 0.1 * width / norm;
-            }
-            for (std::size_t i = 0; i < d; ++i) {
-                p[i] = 0.0;
-                if (h[i] != 0.0)
-                    for (std::size_t j = 0; j < d; ++j) p[i] += H[i * d + j] * h[j];
-                along += p[i] * h[i];
-            }
-            if (!(along > 0.0)) {
-                if (fresh) break;
-                fresh = true;
-                continue;
-            }
-            const double before = f;
-            for (double step = 1.0; used < evaluations && step > 1e-5; step *= 0.25) {
-                double rise = 0.0, move = 0.0;
-                for (std::size_t i = 0; i < d; ++i) {
-                    trial[i] = std::min(std::max(x[i] + step * p[i], low[i]), high[i]);
-                    rise += (trial[i] - x[i]) * g[i];
-                    move = std::max(move, std::abs(trial[i] - x[i]));
-                }
-                if (move < 1e-12 * width) break;
-                const double value = run_.log_ei(gp_, trial.data(), best, h.data(), work.data());
-                ++used;
-                if (value > f + 1e-4 * rise && value > f) {
-                    update(H, x, trial, g, h, s, r, Hr);
-                    f = value;
-                    std::copy(trial.begin(), trial.end(), x);
-                    std::copy(h.begin(), h.end(), g.begin());
-                    break;
-                }
-            }
-            const bool gained = f > before + ENOUGH;
-            if (!gained && fresh) break;
-            fresh = !gained;
-        }
-        return f;
-    }
-
-    // BFGS on -f: s is the step, r the change of the gradient.
-    void update(Numbers &H, const double *x, const Numbers &to, const Numbers &g, const Numbers &h, Numbers &s,
-                Numbers &r, Numbers &Hr) const {
-        double sr = 0.0, rHr = 0.0;
-        for (std::size_t i = 0; i < d_; ++i) s[i] = to[i] - x[i], r[i] = g[i] - h[i], sr += s[i] * r[i];
-        if (!(sr > 1e-14)) return;
-        for (std::size_t i = 0; i < d_; ++i) {
-            Hr[i] = 0.0;
-            for (std::size_t j = 0; j < d_; ++j) Hr[i] += H[i * d_ + j] * r[j];
-            rHr += r[i] * Hr[i];
-        }
-        const double a = (1.0 + rHr / sr) / sr;
-        for (std::size_t i = 0; i < d_; ++i)
-            for (std::size_t j = 0; j < d_; ++j) H[i * d_ + j] += a * s[i] * s[j] - (Hr[i] * s[j] + s[i] * Hr[j]) / sr;
-    }
-
     GPFunctions run_;
     std::size_t n_, d_, stride_;
     Numbers z_, y_, jacobian_, lengths_, trends_, noises_;
@@ -291,6 +324,8 @@ void bind_local_gp(nb::module_ &m) {
         .def("log_ei_gradient", &LocalGP::log_ei_gradient)
         .def("climb", &LocalGP::climb)
         .def("draw", &LocalGP::draw)
+        .def("stretch", &LocalGP::stretch)
+        .def("stretched", &LocalGP::stretched)
         .def("fitted", &LocalGP::fitted)
         .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
