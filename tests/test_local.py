@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke import Categorical, Float, Int, Optimizer, local
+from boke import Categorical, Float, Int, Optimizer, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
@@ -142,8 +142,81 @@ def noisy(space, t, seed=0):
     return Data(data.X, data.y + 0.3 * np.random.default_rng(seed).standard_normal(t), data.X[:0], np.arange(t))
 
 
+def probed(data, space, change):
+    """The data after the probe that they call for, whose value is that of the best and a change."""
+    x = suggest(data, space)
+    return Data(np.vstack([data.X, x]), np.append(data.y, data.y.max() + change), data.silent, np.arange(len(data) + 1))
+
+
+def test_the_best_point_is_looked_at_again_before_noise_is_believed():
+    space, data = Space.of([(0, 1)]), noisy(Space.of([(0, 1)]), 60)
+    before = local.fit(data, space, data.best)
+    assert before.noise is not None and before.unprobed and not before.rugged
+    x = suggest(data, space)
+    assert 0.0 < np.abs(x - data.best).max() < probe.CLOSE * before.radius
+    pending = Data(data.X, data.y, x[None], data.numbers)  # nobody asks twice
+    assert np.abs(suggest(pending, space) - data.best).max() > probe.CLOSE * before.radius
+    believed = local.fit(probed(data, space, -0.4), space, data.best)
+    assert believed.noise is not None and not believed.unprobed
+    plateau = local.fit(probed(data, space, 0.0), space, data.best)
+    assert plateau.noise is not None and not plateau.rugged and not plateau.unprobed
+
+
+def test_what_comes_back_is_no_noise():
+    space, data = Space.of([(0, 1)]), noisy(Space.of([(0, 1)]), 60)
+    data = probed(data, space, -1e-6)
+    fitted = local.fit(data, space, data.best)
+    assert fitted.noise is None and fitted.rugged
+    np.testing.assert_array_equal(fitted.center, data.best)
+    assert fitted.model.hyperparameters[2] in local.QUIET
+    assert local.fit(data, space, data.best, average=True).noise is not None
+
+
+def test_a_settled_region_of_a_rugged_function_is_averaged_every_other_time(monkeypatch):
+    space, data = Space.of([(0, 1)]), noisy(Space.of([(0, 1)]), 60)
+    data = probed(data, space, -1e-6)
+    seen = []
+    of = local.fit
+    monkeypatch.setattr(local, "fit", lambda *a, **o: seen.append(o) or of(*a, **o))
+    monkeypatch.setattr(TrustRegion, "side", lambda *_: 0.15)
+    suggest(data, space, aside=True)
+    suggest(data, space, aside=False)
+    assert seen == [{}, {"average": True}, {}]
+
+
+def test_gridded_columns_are_not_probed():
+    space = Space({"a": Int(0, 50), "b": Float(0, 1)})
+    data = noisy(space, 60)
+    fitted = local.fit(data, space, data.best)
+    assert fitted.noise is not None and not fitted.unprobed
+
+
+def test_repeated_points_tell_noise_from_ruggedness():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 4)), rng.standard_normal(30)
+    assert probe.repeats(X, y, 0.5, 1.0) is None
+    x = probe.beside(X[3], 0.5)
+    assert ((x - X[3]) * (0.5 - X[3]) > 0.0).all()
+    assert np.linalg.norm(x - X[3]) == pytest.approx(0.5 * probe.OFFSET)
+    for change, expected in ((1e-3, True), (0.0, False), (0.1, False), (1e308, False)):
+        assert probe.repeats(np.vstack([X, x]), np.append(y, y[3] + change), 0.5, 1.0) is expected
+    both = np.vstack([X, x, X[7] + 1e-7]), np.concatenate([y, [y[3] + 1e-3, y[7] + 0.5]])
+    assert probe.repeats(*both, 0.5, 1.0) is False  # one that differs is enough
+
+
+def test_an_ill_conditioned_bowl_is_not_taken_for_noise():
+    weights = 10.0 ** np.linspace(0.0, 6.0, 5)
+    for seed in range(3):
+        optimizer = Optimizer([(0, 1)] * 5, rng=seed)
+        for _ in range(120):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float((weights * np.square(trial.x - 0.4)).sum()))
+        assert optimizer.best.value < 100.0
+
+
 def test_under_noise_about_every_other_suggestion_maximizes_a_drawn_function(monkeypatch):
     space, data = Space.of([(0, 1)] * 3), noisy(Space.of([(0, 1)] * 3), 60)
+    data = probed(data, space, -0.4)
     assert local.fit(data, space, data.best).noise is not None
     draws = []
     monkeypatch.setattr(local, "_drawn", lambda *a, of=local._drawn: draws.append(of(*a)) or draws[-1])

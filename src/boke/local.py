@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from boke import gp
+from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.keys import Numbers
@@ -48,6 +48,8 @@ class Noise:
 
 FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
+QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
+RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class LocalModel:
         X: The observations (n, d) that it is of.
         y: Their values (n,).
         version: Which version of the values it has chosen.
+        radius: Of the neighbourhood: root mean square distance of the observations from the origin.
+        rugged: Whether what looked like noise is none: values come back.
+        unprobed: Whether that is not known yet.
     """
 
     model: Any
@@ -72,6 +77,9 @@ class LocalModel:
     X: Array
     y: Array
     version: int
+    radius: float
+    rugged: bool = False
+    unprobed: bool = False
 
     def z(self, features: Array) -> Array:
         return np.asarray((features - self.origin) / self.scale)
@@ -106,12 +114,18 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         rng: Randomness of the candidates.
     """
     fitted = fit(data, space, data.best)
+    if fitted.unprobed and (x := _probe(fitted, data, space)) is not None:
+        return x
     if fitted.noise is None:
         numbers, successes = data.outcomes(trials.local, REPLAYED)
+        region = replace(region, settled=max(region.settled, RUGGED)) if fitted.rugged else region
         side = region.side(successes, trials.aside(numbers), space.dim)
         if side < region.settled and trials.aside(np.array([trials.number]))[0]:
-            fitted, side = _elsewhere(trials.seen(), space, rng) or (fitted, side)
-    else:
+            if fitted.rugged:  # what lies under the ruggedness may be better elsewhere
+                fitted = fit(data, space, data.best, average=True)
+            else:
+                fitted, side = _elsewhere(trials.seen(), space, rng) or (fitted, side)
+    if fitted.noise is not None:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
         side *= rng.uniform(0.5, 1.0)
@@ -126,6 +140,15 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
+
+
+def _probe(fitted: LocalModel, data: Data, space: Space) -> Array | None:
+    """A point beside the best one, to see whether its value comes back; None if one is being evaluated already."""
+    x = probe.beside(data.best, fitted.radius)
+    pending = data.nearest_silent(x, 1, space)
+    if np.abs(pending - x).max(initial=np.inf if len(pending) == 0 else 0.0) < probe.CLOSE * fitted.radius:
+        return None
+    return None if data.taken(space.encode(space.decode(x[None])))[0] else x
 
 
 def _room(pending: Array, center: Array, side: float, space: Space) -> tuple[Array, Array, bool]:
@@ -166,9 +189,13 @@ def expected_gain(data: Data, space: Space) -> float:
     fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
     low, high = box(fitted.center, resolved(data, space, fitted.center, AROUND), space.spacing)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
-    ends = np.array([fitted.best, fitted.best + 1.0])
-    unit = np.diff(unwarped(ends, fitted.y, fitted.version))  # a line from here on
-    return math.exp(float(values.max())) * float(unit[0])
+    return math.exp(float(values.max())) * _unit(fitted.y, fitted.version, fitted.best)
+
+
+def _unit(y: Array, version: int, best: float) -> float:
+    """What one unit of a version of y is from its best on, where it is a line."""
+    low, high = unwarped(np.array([best, best + 1.0]), y, version)
+    return float(high - low)
 
 
 def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Generator) -> tuple[Array, Array]:
@@ -220,27 +247,38 @@ def plain_peaks(rows: Array, own: float, count: int) -> list[int]:
     return list(islice(alone, count))
 
 
-def fit(data: Data, space: Space, center: Array) -> LocalModel:
+def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> LocalModel:
     """The model around an observation (d,); where it finds noise, another around the best of its smoothed values.
 
     Where the noise is loud the second one is larger. The search for its hyperparameters starts where that of the first
-    ended, but without a trend: noise is easily taken for one.
+    ended, but without a trend: noise is easily taken for one. Noise that a probe has not confirmed is not believed,
+    unless what it stands for is to be averaged out all the same.
     """
     count, noises, start = NEAREST, gp.NOISES, gp.START
     stretch = np.ones(1)  # of the columns; a second model takes over that of the first
     noise: Noise | None = None
+    rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
-        scale = (math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0) / stretch
+        radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
+        scale = radius / stretch
         Z = (points - origin) / scale
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
         if not last and (found := gp.stretch(model, Z.shape[1])) is not None:
             stretch, scale, Z = found, scale / found, Z * found
             model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
-        _, _, share, _, _, version = model.hyperparameters
+        _, trend, share, signal, _, version = model.hyperparameters
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
+        if noise is not None and space.smooth and not (last or average):
+            deviation = math.sqrt(signal * share * (1.0 + trend)) * _unit(y, version, float(Y[version].max()))
+            known = probe.repeats(*data.nearest(center, SMOOTHED, space), radius, deviation)
+            rugged, unprobed = known is True, known is None
+            if rugged:
+                noise, noises = None, QUIET
+                model = gp.fit(Z, Y, jacobian, noises=noises, start=(*model.at[:2], len(noises) - 1))
+                version = model.hyperparameters[-1]
         smooth = Y[version] if noise is None else model.fitted()
         chosen = int(np.argmax(smooth))
         if last or noise is None or (noise is FAINT and chosen == 0):
@@ -254,7 +292,8 @@ def fit(data: Data, space: Space, center: Array) -> LocalModel:
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
-    return LocalModel(model, origin, np.broadcast_to(scale, origin.shape), X[chosen], best, noise, X, y, version)
+    scale = np.broadcast_to(scale, origin.shape)
+    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version, radius, rugged, unprobed)
 
 
 def resolved(data: Data, space: Space, center: Array, count: int) -> float:

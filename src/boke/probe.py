@@ -1,0 +1,40 @@
+"""Noise or a rugged function? The values of two points that are as good as one tell.
+
+A model takes for noise whatever it cannot explain. Where it finds some, the first thing to do is to look at its best
+point again, from next to it: noise draws anew, a function does not. Distances are in units of the radius of the
+neighbourhood that the model is of.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy
+
+from boke.space import Array
+
+OFFSET, CLOSE = 1e-5, 1e-4  # of a probe from the point that it repeats, and of points that are as good as one
+SURE = 0.02  # of √2 standard deviations of the noise: two draws of it are as close in 1.6 % of cases
+
+
+def repeats(X: Array, y: Array, radius: float, deviation: float) -> bool | None:
+    """Whether values come back where points (n, d) do; None if no point did. Equal values are a plateau's: they do not.
+
+    Args:
+        X: Points, as many as are worth a look.
+        y: Their values (n,).
+        radius: Of the neighbourhood.
+        deviation: The standard deviation that noise would have, in units of y.
+    """
+    i, j = np.nonzero(np.triu(scipy.spatial.distance.cdist(X, X, "chebyshev") < CLOSE * radius, 1))
+    if len(i) == 0:
+        return None
+    with np.errstate(over="ignore"):  # values of 1e308 and -1e308
+        gaps = np.abs(y[i] - y[j])
+    return bool(gaps.max() < SURE * math.sqrt(2.0) * deviation and gaps.max() > 0.0)
+
+
+def beside(x: Array, radius: float) -> Array:
+    """A point (d,) beside x (d,), towards the middle of the cube."""
+    return np.asarray(x + OFFSET * radius / math.sqrt(len(x)) * np.where(x < 0.5, 1.0, -1.0))
