@@ -3,9 +3,10 @@
     OMP_NUM_THREADS=1 python scripts/ablation.py run [NAME ...]    # adds to results/ablation.jsonl what is missing
     python scripts/ablation.py table                               # writes docs/results/ablation.md from what is there
 
-A run is 200 evaluations of one of the 24 BBOB functions, of which 20 are the initial design, without noise or with
-noise of 5 % of the signal's variance. Regret is the smallest true one of the points that were evaluated. All variants
-see the same problems, designs and noise, on an instance that no constant was chosen on.
+A run is 200 evaluations of one of the 24 BBOB functions, of which 20 are the initial design, without noise, with noise
+of 5 % of the signal's variance, or with columns beside those of the function that have no effect. Regret is the
+smallest true one of the points that were evaluated. All variants see the same problems, designs and noise, on an
+instance that no constant was chosen on.
 """
 
 from __future__ import annotations
@@ -24,16 +25,24 @@ import ioh
 import numpy as np
 from tqdm import tqdm
 
-from boke import Optimizer, gp, local, quasirandom, warp
+from boke import Optimizer, gp, local, probe, quasirandom, warp
 from boke.design import sobol
 from boke.policies import BOKELocal
 from boke.region import TrustRegion
 from boke.space import Array
 
 STORE, TABLE = Path("results/ablation.jsonl"), Path("docs/results/ablation.md")
-DIMENSIONS, SHARES, INSTANCES, BUDGETS, N_INIT = (2, 5, 10), (0.0, 0.05), (6,), (50, 100, 200), 20
+INSTANCES, BUDGETS, N_INIT = (6,), (50, 100, 200), 20
+SETTINGS = {  # title: columns, how many of them matter, share of noise
+    "none": [(2, 2, 0.0), (5, 5, 0.0), (10, 10, 0.0)],
+    "5%": [(2, 2, 0.05), (5, 5, 0.05), (10, 10, 0.05)],
+    "none, 2 of 8 columns": [(8, 2, 0.0)],
+}
 FLOOR = 1e-8  # of regrets: below it they are equal
 Row = dict[str, Any]
+
+
+MODULES = {"gp": gp, "local": local, "probe": probe, "warp": warp}
 
 
 class Patched:
@@ -47,7 +56,7 @@ class Patched:
         with ExitStack() as stack:
             for name, value in self.changes.items():
                 module, _, attribute = name.partition("__")
-                stack.enter_context(patch.object({"gp": gp, "local": local, "warp": warp}[module], attribute, value))
+                stack.enter_context(patch.object(MODULES[module], attribute, value))
             yield
 
 
@@ -91,6 +100,9 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "q20": ("explores more, q = 0.2", Patched(BOKELocal(n_init=0, q=0.2))),
     "region": ("no trust region: a box of side 0.8", Patched(BOKELocal(n_init=0, region=WHOLE))),
     "peaks": ("never looks at another peak", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
+    "stretch": ("all columns matter alike", Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None)),
+    "probe": ("noise is believed without a probe", Patched(BOKELocal(n_init=0), probe__repeats=lambda *_: False)),
+    "rugged": ("rugged functions are never averaged", Patched(BOKELocal(n_init=0), local__RUGGED=0.0)),
     "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)))),
     "warp": ("values as they are, no warp", Patched(BOKELocal(n_init=0), local__warped=_unwarped)),
     "earned": ("warps need no better likelihood", Patched(BOKELocal(n_init=0), warp__EARNED=np.zeros(4))),
@@ -109,12 +121,12 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
 }
 
 
-def run(name: str, function: int, d: int, share: float, instance: int) -> Row:
-    problem = ioh.get_problem(function, instance=instance, dimension=d, problem_class=ioh.ProblemClass.BBOB)
+def run(name: str, function: int, d: int, matter: int, share: float, instance: int) -> Row:
+    problem = ioh.get_problem(function, instance=instance, dimension=matter, problem_class=ioh.ProblemClass.BBOB)
     lowest = float(problem.optimum.y)
 
     def regret(x: Array) -> float:
-        return float(problem((10.0 * x - 5.0).tolist())) - lowest
+        return float(problem((10.0 * x[:matter] - 5.0).tolist())) - lowest
 
     sigma = float(np.sqrt(share * np.var([regret(x) for x in sobol(1024, d, rng=0)])))
     noise = np.random.default_rng((instance, function, d)).standard_normal(max(BUDGETS))
@@ -128,19 +140,22 @@ def run(name: str, function: int, d: int, share: float, instance: int) -> Row:
             regrets.append(regret(trial if t < N_INIT else trial.x))
             optimizer.tell(trial, regrets[-1] + sigma * float(noise[t]))
     reached = {str(t): max(min(regrets[:t]), FLOOR) for t in BUDGETS}
-    return {"variant": name, "function": function, "d": d, "noise": share, "instance": instance, "regret": reached}
+    return {
+        "variant": name, "function": function, "d": d, "matter": matter, "noise": share, "instance": instance,
+        "regret": reached,
+    }  # fmt: skip
 
 
 def study(names: list[str]) -> None:
     jobs = [
-        (name, f, d, share, i)
+        (name, f, *setting, i)
         for name in names or VARIANTS
         for i in INSTANCES
-        for share in SHARES
-        for d in DIMENSIONS
+        for settings in SETTINGS.values()
+        for setting in settings
         for f in range(1, 25)
     ]
-    done = {(r["variant"], r["function"], r["d"], r["noise"], r["instance"]) for r in stored()}
+    done = {(r["variant"], r["function"], r["d"], r["matter"], r["noise"], r["instance"]) for r in stored()}
     left = [job for job in jobs if job not in done]
     with ProcessPoolExecutor() as pool, STORE.open("a") as out:
         for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
@@ -156,16 +171,18 @@ def table() -> None:
     rows = stored()
     regrets: dict[str, dict[tuple[Any, ...], dict[str, float]]] = {}
     for r in rows:
-        regrets.setdefault(r["variant"], {})[r["function"], r["d"], r["noise"], r["instance"]] = r["regret"]
+        key = (r["d"], r["matter"], r["noise"]), r["function"], r["instance"]
+        regrets.setdefault(r["variant"], {})[key] = r["regret"]
     full = regrets["default"]
     text = [
         "# What the parts of the default policy are worth",
         "",
         "Written by `python scripts/ablation.py table` from `results/ablation.jsonl`. The default policy against",
         "itself without one of its parts: the 24 BBOB functions, d = 2, 5 and 10, an instance on which nothing was",
-        "tuned, 72 runs of each variant without noise and 72 with noise of 5 % of the signal's variance. The share of",
-        "runs that the default wins, with 95 % intervals, and by how much the variant's log10 regret is larger after",
-        "200 evaluations (mean). Above 50 % and above 0 the part is worth having.",
+        "tuned, 72 runs of each variant without noise, 72 with noise of 5 % of the signal's variance and 24 of the",
+        "functions of two variables with six columns that have no effect. The share of runs that the default wins,",
+        "with 95 % intervals, and by how much the variant's log10 regret is larger after 200 evaluations (mean). Above",
+        "50 % and above 0 the part is worth having.",
         "",
         "| variant | noise | " + " | ".join(f"after {t}" for t in BUDGETS) + " | log10 regret |",
         "|---|---|" + "---|" * (len(BUDGETS) + 1),
@@ -173,8 +190,8 @@ def table() -> None:
     for name, (title, _) in VARIANTS.items():
         if name == "default" or name not in regrets:
             continue
-        for share in SHARES:
-            keys = sorted(k for k in regrets[name].keys() & full.keys() if k[2] == share)
+        for noise, settings in SETTINGS.items():
+            keys = sorted(k for k in regrets[name].keys() & full.keys() if k[0] in settings)
             cells = []
             for t in BUDGETS:
                 ours, theirs = (np.array([side[k][str(t)] for k in keys]) for side in (full, regrets[name]))
@@ -182,7 +199,7 @@ def table() -> None:
                 cells.append(f"{won.mean():.0%} ± {1.96 * won.std() / math.sqrt(len(won)):.0%}")
             last = str(max(BUDGETS))
             lost = np.mean([math.log10(regrets[name][k][last] / full[k][last]) for k in keys])
-            text.append(f"| {title} | {f'{share:.0%}' if share else 'none'} | {' | '.join(cells)} | {lost:+.2f} |")
+            text.append(f"| {title} | {noise} | {' | '.join(cells)} | {lost:+.2f} |")
     TABLE.write_text("\n".join(text) + "\n")
 
 
