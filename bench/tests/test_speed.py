@@ -10,7 +10,7 @@ import pytest
 from boke_bench import speed, speed_report
 from boke_bench.cli import main
 
-TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 12, (4, 12), 2, 12)
+TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 9, 12, (4, 12), 2, 12)
 
 
 @pytest.fixture(scope="module")

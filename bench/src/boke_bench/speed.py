@@ -50,13 +50,14 @@ class Scale:
     seconds: float = 2.5  # for one optimizer at one size; at least three steps are made
     run: int = 1000
     gp_run: int = 100
+    short_run: int = 200
     paper_run: int = 500
     batches: tuple[int, ...] = (16, 128, 1024)
     seeds: int = 5
     quality_run: int = 300
 
 
-QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 40, (8, 32), 2, 40)
+QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40)
 LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300}  # longest history an optimizer is given
 
 
@@ -199,8 +200,8 @@ def sequential(scale: Scale) -> Iterator[Row]:
     """A whole run from nothing, d = 10: seconds of the optimizer."""
     nothing = np.empty((0, 10))
     runs = [(name, scale.gp_run if name == "gp-ei" else scale.run) for name in installed()]
-    runs += [("default", scale.gp_run)]
-    for name, n in runs:
+    runs += [("default", scale.gp_run), ("default", scale.short_run), ("tpe", scale.short_run)]
+    for name, n in ((name, n) for name, n in runs if name in installed()):
         step = MAKERS[name](nothing, np.empty(0))
         yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(timed(step) for _ in range(n))}
 
