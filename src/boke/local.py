@@ -193,9 +193,9 @@ def expected_gain(data: Data, space: Space) -> float:
 
 
 def _unit(y: Array, version: int, best: float) -> float:
-    """What one unit of a version of y is from its best on, where it is a line."""
-    low, high = unwarped(np.array([best, best + 1.0]), y, version)
-    return float(high - low)
+    """What one unit of a version of y is at its best, where it is a line; infinite if y has no number for it."""
+    low, high = unwarped(np.array([best - 1e-3, best]), y, version)
+    return 1e3 * float(high - low)
 
 
 def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Generator) -> tuple[Array, Array]:
