@@ -9,8 +9,8 @@ predicted best, each without its own value.
     interval  m + b ± κ q √(s² + v)
 
 s is the standard deviation of the mean at the point without its own observation and v the variance of b. q is the
-conformal quantile: of n standardized leave-one-out residuals the ⌈(n + 1) level⌉-th smallest. κ is what the choice of a
-maximizer needs after all that: it was measured, and results/recommend.md checks it on other problems.
+conformal quantile: of n standardized leave-one-out residuals the ⌈(n + 1) level⌉-th smallest. κ = 1.2 level^(1/4) is what
+the choice of a maximizer needs after all that, most in the tails: it was measured, and results/recommend.md checks it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from boke.space import Array, Space
 
 LENGTHS = (0.1, 0.2, 0.3, 0.6, 1.2, 2.5, 5.0)
 NOISES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # a neighbourhood may be mostly noise
-KAPPA = 1.2
+KAPPA, TAIL = 1.2, 0.25  # κ = KAPPA · level^TAIL
 DOUBT = 2.0  # of log likelihood: a model that is no further behind cannot be excluded
 
 
@@ -82,7 +82,7 @@ class PosteriorMean:
         shares = np.zeros(len(data.y))
         shares[around.rows] = np.abs(model.weights[i]) / np.abs(model.weights[i]).sum()
         q = quantile(np.abs(model.residual) / model.deviation, self.level)
-        half = KAPPA * q * around.unit * math.sqrt(variance)
+        half = KAPPA * self.level**TAIL * q * around.unit * math.sqrt(variance)
         interval = (value - half, value + half) if math.isfinite(2.0 * half) else None
         return Estimate(np.array(data.X[row]), value, 1.0 / float(np.square(shares).sum()), shares, interval)
 
