@@ -114,7 +114,7 @@ def test_value_and_interval_are_put_together_from_their_parts():
     i = int(np.argmax(model.mean))
     b, v = model.optimism()
     q = np.sort(np.abs(model.residual / model.deviation))[math.ceil(81 * 0.8) - 1]
-    half = KAPPA * 0.9**TAIL * q * math.sqrt(model.variance[i] + v) * np.std(data.y)
+    half = KAPPA * 0.8**TAIL * q * math.sqrt(model.variance[i] + v) * np.std(data.y)
     assert around.rows[i] == row
     assert got.value == pytest.approx(np.mean(data.y) + np.std(data.y) * (model.mean[i] + b))
     assert got.interval == (pytest.approx(got.value - half), pytest.approx(got.value + half))

@@ -9,8 +9,8 @@ predicted best, each without its own value.
     interval  m + b ± κ q √(s² + v)
 
 s is the standard deviation of the mean at the point without its own observation and v the variance of b. q is the
-conformal quantile: of n standardized leave-one-out residuals the ⌈(n + 1) level⌉-th smallest. κ = 1.2 level^(1/4) is what
-the choice of a maximizer needs after all that, most in the tails: it was measured, and results/recommend.md checks it.
+conformal quantile: of n standardized leave-one-out residuals the ⌈(n + 1) level⌉-th smallest. κ = 1.2 level^(1/4) is
+what the choice of a maximizer needs after all that, most in the tails: it was measured (results/recommend.md).
 """
 
 from __future__ import annotations
