@@ -146,7 +146,7 @@ def _probe(fitted: LocalModel, data: Data, space: Space) -> Array | None:
     """A point beside the best one, to see whether its value comes back; None if one is being evaluated already."""
     x = probe.beside(data.best, fitted.radius)
     pending = data.nearest_silent(x, 1, space)
-    if np.abs(pending - x).max(initial=np.inf if len(pending) == 0 else 0.0) < probe.CLOSE * fitted.radius:
+    if len(pending) and np.abs(pending - x).max() < probe.CLOSE * fitted.radius:
         return None
     return None if data.taken(space.encode(space.decode(x[None])))[0] else x
 
@@ -251,8 +251,8 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     """The model around an observation (d,); where it finds noise, another around the best of its smoothed values.
 
     Where the noise is loud the second one is larger. The search for its hyperparameters starts where that of the first
-    ended, but without a trend: noise is easily taken for one. Noise that a probe has not confirmed is not believed,
-    unless what it stands for is to be averaged out all the same.
+    ended, but without a trend: noise is easily taken for one. Where a probe has shown that values come back there is no
+    noise, unless what looks like it is to be averaged out all the same.
     """
     count, noises, start = NEAREST, gp.NOISES, gp.START
     stretch = np.ones(1)  # of the columns; a second model takes over that of the first
@@ -269,11 +269,10 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         if not last and (found := gp.stretch(model, Z.shape[1])) is not None:
             stretch, scale, Z = found, scale / found, Z * found
             model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
-        _, trend, share, signal, _, version = model.hyperparameters
+        _, _, share, _, _, version = model.hyperparameters
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         if noise is not None and space.smooth and not (last or average):
-            deviation = math.sqrt(signal * share * (1.0 + trend)) * _unit(y, version, float(Y[version].max()))
-            known = probe.repeats(*data.nearest(center, SMOOTHED, space), radius, deviation)
+            known = probe.repeats(*data.nearest(center, SMOOTHED, space), radius, _deviation(model, y, Y[version]))
             rugged, unprobed = known is True, known is None
             if rugged:
                 noise, noises = None, QUIET
@@ -294,6 +293,12 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
     scale = np.broadcast_to(scale, origin.shape)
     return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version, radius, rugged, unprobed)
+
+
+def _deviation(model: Any, y: Array, version: Array) -> float:
+    """The standard deviation of the noise that a model of a version (n,) of y (n,) has found, in units of y."""
+    _, trend, share, signal, _, number = model.hyperparameters
+    return math.sqrt(signal * share * (1.0 + trend)) * _unit(y, number, float(version.max()))
 
 
 def resolved(data: Data, space: Space, center: Array, count: int) -> float:

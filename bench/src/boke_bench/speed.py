@@ -201,9 +201,10 @@ def sequential(scale: Scale) -> Iterator[Row]:
     nothing = np.empty((0, 10))
     runs = [(name, scale.gp_run if name == "gp-ei" else scale.run) for name in installed()]
     runs += [("default", scale.gp_run), ("default", scale.short_run), ("tpe", scale.short_run)]
-    for name, n in ((name, n) for name, n in runs if name in installed()):
-        step = MAKERS[name](nothing, np.empty(0))
-        yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(timed(step) for _ in range(n))}
+    for name, n in runs:
+        if name in installed():
+            step = MAKERS[name](nothing, np.empty(0))
+            yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(timed(step) for _ in range(n))}
 
 
 def sums(scale: Scale) -> Iterator[Row]:
