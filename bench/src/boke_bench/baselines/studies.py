@@ -15,7 +15,7 @@ from optuna.samplers import BaseSampler
 from optuna.samplers._tpe import _truncnorm
 from optuna.samplers._tpe.probability_distributions import _MixtureOfProductDistribution as Mixture
 from optuna.trial import TrialState, create_trial
-from scipy.special import log_ndtr
+from scipy.special import erf, log_ndtr
 
 from boke_bench.baselines.base import CANDIDATES, Baseline
 from boke_bench.protocol import Array
@@ -81,10 +81,14 @@ def tpe(X0: Array, seed: int, *, quick: bool = False) -> OptunaStudy:
 
 @contextmanager
 def _hurried() -> Iterator[None]:
-    """Two functions that take most of a suggestion: Optuna, which does without SciPy here, interprets log Φ point by
-    point, and its mixture density, written for any number of columns, makes a dozen passes over temporary arrays.
+    """Three functions that take most of a suggestion: Optuna, which does without SciPy here, interprets erf and log Φ
+    point by point, and its mixture density, written for any number of columns, makes a dozen passes over temporary arrays.
     """
-    with patch.object(_truncnorm, "_log_ndtr", log_ndtr), patch.object(Mixture, "log_pdf", _log_pdf):
+    with (
+        patch.object(_truncnorm, "_log_ndtr", log_ndtr),
+        patch.object(_truncnorm, "erf", erf),
+        patch.object(Mixture, "log_pdf", _log_pdf),
+    ):
         yield
 
 
