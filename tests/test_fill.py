@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import fill_bounds, grid
 
-from boke.fill import fill_distance
+from boke.fill import cells, fill_distance, plain_cells
 
 COORDINATES = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 0.25, 0.5, 1e-300, 1e-12, 1e-9, 1 - 1e-12])
 
@@ -30,6 +30,26 @@ def test_one_dimension_is_exact(X):
 @given(X=designs(2))
 def test_two_dimensions_are_exact(X):
     assert fill_distance(X) == exactly(X)
+
+
+@settings(deadline=None, max_examples=200)
+@given(X=designs(2))
+def test_corners_of_cells_are_nearest_to_their_sites_and_none_is_missing(X):
+    corners, site = cells(X)
+    assert corners.min() >= 0.0 and corners.max() <= 1.0
+    away = np.linalg.norm(corners[:, None] - X[None], axis=2)
+    own = away[np.arange(len(site)), site]
+    np.testing.assert_allclose(own, away.min(axis=1), atol=1e-9)
+    assert set(site) == set(range(len(X)))
+    assert own.max() == pytest.approx(fill_distance(X), abs=1e-9)
+
+
+@pytest.mark.parametrize("high", [(1.0, 1.0), (30.0, 0.2)])
+def test_cells_by_qhull_are_the_same(high):
+    X = np.random.default_rng(0).random((60, 2)) * high
+    pairs = [np.column_stack([corners / high, site]) for corners, site in (cells(X, high), plain_cells(X, high))]
+    gaps = np.abs(pairs[0][:, None] - pairs[1][None]).max(axis=2)
+    assert gaps.min(axis=0).max() < 1e-9 and gaps.min(axis=1).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke import Categorical, Float, Int, Optimizer, local, probe
+from boke import Categorical, Float, Int, Optimizer, gp, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
@@ -110,6 +110,27 @@ def test_peaks_are_the_best_of_their_surroundings(space):
     rows = features(data.X, space)
     got = NATIVE.peaks(rows, 0.2, 4) if NATIVE else local.plain_peaks(rows, 0.2, 4)
     assert list(got) == local.plain_peaks(rows, 0.2, 4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 50])
+def test_gaps_are_distances_from_the_nearest(d):
+    rng = np.random.default_rng(d)
+    X, others = rng.random((21, d)), rng.random((13, d))
+    expected = np.sqrt(np.square(X[:, None] - others[None]).sum(axis=2)).min(axis=1)
+    np.testing.assert_allclose(local.gaps(X, others), expected, rtol=1e-13)
+    for isa in NATIVE.instruction_sets() if NATIVE else ():
+        np.testing.assert_array_equal(NATIVE.gaps(X, others, isa), local.gaps(X, others))
+
+
+def test_suggestions_of_a_batch_share_their_first_model():
+    space = Space.of([(0, 1)] * 4)
+    data = some(space, 60)
+    gp._made.cache_clear()
+    local.fit(data, space, data.best)
+    made = gp._made.cache_info().misses
+    crowd = Data(data.X, data.y, np.random.default_rng(0).random((3, 4)), data.numbers)
+    local.fit(crowd, space, crowd.best)
+    assert gp._made.cache_info().misses == made + 1  # that with the pending points
 
 
 def test_nowhere_else_to_look():

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import scipy
 
-from boke.fill import vertices
+from boke.fill import cells
 from boke.model import KernelModel
 from boke.space import Array
 
@@ -53,12 +52,11 @@ class UpperConfidenceBound:
         from it, so that a maximum sits in a corner of a cell, often a sliver that few random points meet.
         """
         X = self.model.X / self.model.bandwidth
-        corner = vertices(X, 1.0 / self.model.bandwidth, mirrored=4 * math.isqrt(len(X)) + 4)
-        k = min(3, len(X))  # a corner belongs to three cells
-        away, site = (a.reshape(-1) for a in scipy.spatial.KDTree(X).query(corner, k=k))
+        corner, site = cells(X, 1.0 / self.model.bandwidth)
+        away = np.sqrt(np.square(corner - X[site]).sum(axis=1))
         hoped = self.model.y[site] + self.beta / np.sqrt(self.model.kernel.value(np.square(away)) + self.rho)
         best = np.argsort(-hoped, kind="stable")[:n]
-        there, home = corner[best // k], X[site[best]] - corner[best // k]
+        there, home = corner[best], X[site[best]] - corner[best]
         share = np.array(INSIDE)[:, None] / np.maximum(away[best], 1e-12)
         inside = there + np.minimum(share, 1.0)[:, :, None] * home
         return np.asarray(np.clip(inside.reshape(-1, 2) * self.model.bandwidth, 0.0, 1.0))

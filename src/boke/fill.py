@@ -6,10 +6,13 @@ from itertools import product
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from boke.compiled import NATIVE
 from boke.quasirandom import sobol
 from boke.space import Array
+
+Rows = NDArray[np.int64]
 
 
 def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
@@ -38,24 +41,42 @@ def fill_distance(X: ArrayLike, *, n_probes: int = 1 << 12) -> float:
     return _search(tree, probes)
 
 
-def vertices(X: Array, high: ArrayLike = (1.0, 1.0), mirrored: int | None = None) -> Array:
+def vertices(X: Array, high: ArrayLike = (1.0, 1.0)) -> Array:
     """The points of the rectangle [0, high] at which the distance to X (t, 2) can have a local maximum.
 
-    Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices. All of
-    it, or to save time the ``mirrored`` points nearest to each side, whose cells are the likely ones to reach it.
+    Mirroring the design at the four sides turns the points where cell edges meet a side into Voronoi vertices.
     """
     ends = np.asarray(high, dtype=float)
-    parts, every = [X], np.arange(len(X))
+    parts = [X]
     for column in (0, 1):
         for end in (0.0, ends[column]):
-            near = every if mirrored is None else np.argsort(np.abs(X[:, column] - end), kind="stable")[:mirrored]
-            beyond = X[near].copy()
+            beyond = X.copy()
             beyond[:, column] = 2.0 * end - beyond[:, column]
             parts.append(beyond)
     corners = np.array(list(product((0.0, ends[0]), (0.0, ends[1]))))
     found = scipy.spatial.Voronoi(np.unique(np.vstack(parts), axis=0)).vertices
     inside = ((found >= -1e-9 * ends) & (found <= (1.0 + 1e-9) * ends)).all(axis=1)
     return np.vstack([np.clip(found[inside], 0.0, ends), corners])
+
+
+def cells(X: Array, high: ArrayLike = (1.0, 1.0)) -> tuple[Array, Rows]:
+    """Corners (k, 2) of the Voronoi cells of X (t, 2) in the rectangle [0, high], and whose they are (k,).
+
+    A corner is listed for each of the cells that meet in it.
+    """
+    if NATIVE is None:
+        return plain_cells(X, high)
+    corners, site = NATIVE.cells(np.ascontiguousarray(X), *np.asarray(high, dtype=float).tolist())
+    return np.asarray(corners), np.asarray(site)
+
+
+def plain_cells(X: Array, high: ArrayLike = (1.0, 1.0)) -> tuple[Array, Rows]:
+    """The same by Qhull, in another order."""
+    corners = vertices(X, high)
+    away, site = scipy.spatial.KDTree(X).query(corners, k=min(8, len(X)))
+    away, site = away.reshape(len(corners), -1), site.reshape(len(corners), -1)
+    row, column = np.nonzero(away <= away[:, :1] + 1e-9 * float(np.max(high)))
+    return corners[row], site[row, column]
 
 
 def _search(tree: scipy.spatial.KDTree, probes: Array, starts: int = 32, rounds: int = 12, tries: int = 16) -> float:

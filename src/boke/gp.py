@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,20 @@ def fit(
     noises: tuple[float, ...] = NOISES,
     start: tuple[int, int, int] = START,
 ) -> Any:
-    """A LocalGP of observations Z (n, d), values Y (versions, n) and log Jacobians (versions,)."""
-    make = LocalGP if NATIVE is None else NATIVE.LocalGP
-    Z, Y, jacobian = (np.ascontiguousarray(a) for a in (Z, Y, jacobian))
-    return make(Z, Y, jacobian, lengths, trends, noises, start)
+    """A LocalGP of observations Z (n, d), values Y (versions, n) and log Jacobians (versions,).
+
+    The last few are kept: the suggestions of a batch begin with the same one.
+    """
+    return _made(Z.tobytes(), Y.tobytes(), jacobian.tobytes(), Z.shape, lengths, trends, noises, tuple(start))
 
 
+@lru_cache(maxsize=8)
+def _made(Z: bytes, Y: bytes, jacobian: bytes, shape: tuple[int, int], *grid: Any) -> Any:
+    z, y, j = (np.frombuffer(a) for a in (Z, Y, jacobian))
+    return (LocalGP if NATIVE is None else NATIVE.LocalGP)(z.reshape(shape), y.reshape(-1, shape[0]), j, *grid)
+
+
+@lru_cache(maxsize=8)
 def stretch(model: Any, d: int) -> Array | None:
     """Factors of the d columns of a model's observations under which it is more likely; None if not by enough.
 

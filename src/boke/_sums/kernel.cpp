@@ -5,123 +5,12 @@
 // nothing of the standard library that might be shared with code compiled for a lesser machine.
 #include "kernel.hpp"
 
-#if defined(__AVX512F__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#define INLINE inline __attribute__((always_inline))
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-
 namespace boke {
 namespace {
 
-// The widest vectors of the instruction set; Lanes are one, two or four of them.
-#if defined(__AVX512F__)
-constexpr std::size_t BYTES = 64;
-#elif defined(__AVX2__)
-constexpr std::size_t BYTES = 32;
-#else
-constexpr std::size_t BYTES = 16;
-#endif
-constexpr std::size_t PARTS = LANES * sizeof(double) / BYTES, WIDTH = LANES / PARTS;
-typedef double Doubles __attribute__((vector_size(BYTES)));
-typedef long long Integers __attribute__((vector_size(BYTES)));
-
-struct Mask {
-    Integers part[PARTS];
-};
-
-struct alignas(LANES * sizeof(double)) Lanes {
-    Doubles part[PARTS];
-    double operator[](std::size_t i) const { return part[i / WIDTH][i % WIDTH]; }
-};
-
-#define EACH(result, expression)                                  \
-    result r;                                                     \
-    for (std::size_t i = 0; i < PARTS; ++i) r.part[i] = expression; \
-    return r;
-INLINE Lanes operator+(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] + b.part[i]) }
-INLINE Lanes operator-(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] - b.part[i]) }
-INLINE Lanes operator*(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] * b.part[i]) }
-INLINE Lanes operator/(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] / b.part[i]) }
-INLINE Mask operator<(const Lanes &a, const Lanes &b) { EACH(Mask, a.part[i] < b.part[i]) }
-INLINE Mask operator!=(const Lanes &a, const Lanes &b) { EACH(Mask, a.part[i] != b.part[i]) }
-INLINE Mask operator&(const Mask &a, const Mask &b) { EACH(Mask, a.part[i] & b.part[i]) }
-INLINE Lanes choose(const Mask &m, const Lanes &a, const Lanes &b) { EACH(Lanes, m.part[i] ? a.part[i] : b.part[i]) }
-INLINE Lanes all(double v) { EACH(Lanes, v - Doubles{}) }
-INLINE Lanes times_power_of_two(const Lanes &a, const Lanes &n) {  // n in the low bits of its parts
-    EACH(Lanes, (Doubles)((Integers)a.part[i] + ((Integers)n.part[i] << 52)))
-}
-#undef EACH
-INLINE Lanes &operator+=(Lanes &a, const Lanes &b) { return a = a + b; }
-INLINE Lanes &operator*=(Lanes &a, const Lanes &b) { return a = a * b; }
-
-constexpr double INF = __builtin_huge_val();
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by
 constexpr std::size_t EARLY = 8;  // columns after which hopeless distances are given up
-
-INLINE Lanes load(const double *from) {
-    Lanes v;
-    for (std::size_t i = 0; i < PARTS; ++i) __builtin_memcpy(&v.part[i], from + i * WIDTH, BYTES);
-    return v;
-}
-
-INLINE Lanes numbers() {  // 0, 1, ..., 7
-    static constexpr double values[LANES] = {0, 1, 2, 3, 4, 5, 6, 7};
-    return load(values);
-}
-
-INLINE bool any_within(const Lanes &a, double limit) {
-#if defined(__AVX512F__)
-    return _mm512_cmp_pd_mask((__m512d)a.part[0], _mm512_set1_pd(limit), _CMP_LE_OQ) != 0;
-#elif defined(__AVX2__)
-    const __m256d b = _mm256_set1_pd(limit), low = (__m256d)a.part[0], high = (__m256d)a.part[1];
-    return _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(low, b, _CMP_LE_OQ), _mm256_cmp_pd(high, b, _CMP_LE_OQ))) != 0;
-#else
-    for (std::size_t i = 0; i < LANES; ++i)
-        if (a[i] <= limit) return true;
-    return false;
-#endif
-}
-
-INLINE double total(const Lanes &v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7])); }
-
-INLINE double least(const Lanes &v) {
-    double m = v[0];
-    for (std::size_t i = 1; i < LANES; ++i) m = v[i] < m ? v[i] : m;
-    return m;
-}
-
-// exp(x) for -700 <= x <= 0: x = n ln 2 + r with |r| <= ln(2) / 2, a polynomial in r, and n into the exponent.
-INLINE Lanes exponential(Lanes x) {
-    const Lanes magic = all(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to an integer
-    Lanes shifted = x * all(1.4426950408889634) + magic;
-    Lanes n = shifted - magic;
-    Lanes r = (x - n * all(0.693147180369123816490)) - n * all(1.90821492927058770002e-10);
-    const Lanes r2 = r * r, r4 = r2 * r2;
-    // 1 + r + r^2/2! + ... + r^13/13!, in pairs (Estrin), for independent operations
-    Lanes a = all(1.0) + r;
-    Lanes b = all(1.0 / 2) + r * all(1.0 / 6);
-    Lanes c = all(1.0 / 24) + r * all(1.0 / 120);
-    Lanes d = all(1.0 / 720) + r * all(1.0 / 5040);
-    Lanes e = all(1.0 / 40320) + r * all(1.0 / 362880);
-    Lanes f = all(1.0 / 3628800) + r * all(1.0 / 39916800);
-    Lanes g = all(1.0 / 479001600) + r * all(1.0 / 6227020800);
-    Lanes high = (e + r2 * f) + r4 * g;
-    Lanes low = (a + r2 * b) + r4 * (c + r2 * d);
-    Lanes value = low + (r4 * r4) * high;
-    return times_power_of_two(value, shifted);
-}
-
-INLINE double exponential(double x) { return x < -700.0 ? 0.0 : exponential(all(x))[0]; }
-
-INLINE Lanes root(const Lanes &s) {
-    double values[LANES];
-    for (std::size_t i = 0; i < LANES; ++i) values[i] = __builtin_sqrt(s[i]);
-    return load(values);
-}
 
 // Squared distances of one query to a group; lanes beyond `limit` may be given up and are then infinite.
 INLINE Lanes distances(const Data &data, const double *q, const double *codes, std::size_t g, double limit) {
@@ -300,6 +189,27 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
         }
         queries.W[i] *= shrink;
         queries.S[i] *= shrink;
+    }
+}
+
+// Eight points at a time: every operation is a vector operation over them.
+void JOIN(gaps_, BOKE_ISA)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, double *gap,
+                           double *work) {
+    for (std::size_t first = 0; first < n; first += LANES) {
+        const std::size_t some = n - first < LANES ? n - first : LANES;
+        for (std::size_t c = 0; c < d; ++c)
+            for (std::size_t l = 0; l < LANES; ++l) work[c * LANES + l] = x[(first + (l < some ? l : 0)) * d + c];
+        Lanes nearest = all(INF);
+        for (std::size_t i = 0; i < m; ++i) {
+            Lanes s = all(0.0);
+            for (std::size_t c = 0; c < d; ++c) {
+                const Lanes away = load(work + c * LANES) - all(others[i * d + c]);
+                s += away * away;
+            }
+            nearest = choose(s < nearest, s, nearest);
+        }
+        nearest = root(nearest);
+        for (std::size_t l = 0; l < some; ++l) gap[first + l] = nearest[l];
     }
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 #include <cstddef>
 
-namespace boke {
+#include "lanes.hpp"
 
-constexpr std::size_t LANES = 8;  // observations that are handled together, on every instruction set
+namespace boke {
 
 enum Kernel : int { GAUSSIAN = 0, TRIANGULAR = 1, EPANECHNIKOV = 2, QUARTIC = 3 };
 
@@ -28,12 +28,19 @@ struct Queries {
     void *scratch;                         // 2 * p * LANES doubles, aligned, for the gradients
 };
 
+// Distances of n points from the nearest of m others, all by rows of d; work: d * LANES.
+using Gaps = void (*)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, double *gap, double *work);
+
 using Evaluate = void (*)(const Data &, const Queries &);
 
-void evaluate_baseline(const Data &, const Queries &);
+#define BOKE_COPY(isa)                                \
+    void evaluate_##isa(const Data &, const Queries &); \
+    void gaps_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, double *, double *);
+BOKE_COPY(baseline)
 #ifdef BOKE_X86
-void evaluate_avx2(const Data &, const Queries &);
-void evaluate_avx512(const Data &, const Queries &);
+BOKE_COPY(avx2)
+BOKE_COPY(avx512)
 #endif
+#undef BOKE_COPY
 
 }  // namespace boke

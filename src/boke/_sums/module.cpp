@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "cells.hpp"
 #include "kernel.hpp"
 #include "local_gp.hpp"
 
@@ -47,6 +48,7 @@ class Column {
 
 struct Choice {
     Evaluate evaluate;
+    Gaps gaps;
     const char *name;
 };
 
@@ -54,10 +56,10 @@ std::vector<Choice> available() {
     std::vector<Choice> all;
 #ifdef BOKE_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, "avx512"});
-    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, "avx2"});
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, gaps_avx512, "avx512"});
+    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, gaps_avx2, "avx2"});
 #endif
-    all.push_back({evaluate_baseline, "baseline"});
+    all.push_back({evaluate_baseline, gaps_baseline, "baseline"});
     return all;
 }
 
@@ -178,6 +180,32 @@ Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::de
     return made(std::move(result), {n});
 }
 
+Result gaps(Matrix x, Matrix others, const std::string &instructions) {
+    const std::size_t n = x.shape(0), d = x.shape(1);
+    if (others.shape(1) != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(n), work(d * LANES);
+    {
+        nb::gil_scoped_release unlocked;
+        pick(instructions).gaps(x.data(), n, others.data(), others.shape(0), d, result.data(), work.data());
+    }
+    return made(std::move(result), {n});
+}
+
+// Corners (k, 2) of all cells and the sites (k) that they belong to.
+nb::tuple voronoi(Matrix sites, double width, double height) {
+    if (sites.shape(1) != 2) throw std::invalid_argument("Sites must lie in a plane.");
+    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), width, height);
+    const std::size_t k = found.size();
+    std::vector<double> corners(2 * k);
+    auto *owners = new std::int64_t[std::max<std::size_t>(k, 1)];
+    nb::capsule owner(owners, [](void *memory) noexcept { delete[] static_cast<std::int64_t *>(memory); });
+    for (std::size_t i = 0; i < k; ++i) {
+        corners[2 * i] = found[i].x, corners[2 * i + 1] = found[i].y;
+        owners[i] = static_cast<std::int64_t>(found[i].site);
+    }
+    return nb::make_tuple(made(std::move(corners), {k, 2}), nb::ndarray<nb::numpy, std::int64_t>(owners, {k}, owner));
+}
+
 using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // start, grow, shrink, settled, largest and smallest side
@@ -260,6 +288,9 @@ NB_MODULE(_native, m) {
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
+    m.def("gaps", gaps, nb::arg("x"), nb::arg("others"), nb::arg("instructions") = "",
+          "Distances of rows from the nearest of others; boke.local has their definition.");
+    m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("instruction_sets", [] {
