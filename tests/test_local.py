@@ -112,16 +112,6 @@ def test_peaks_are_the_best_of_their_surroundings(space):
     assert list(got) == local.plain_peaks(rows, 0.2, 4)
 
 
-@pytest.mark.parametrize("d", [1, 2, 10, 50])
-def test_gaps_are_distances_from_the_nearest(d):
-    rng = np.random.default_rng(d)
-    X, others = rng.random((21, d)), rng.random((13, d))
-    expected = np.sqrt(np.square(X[:, None] - others[None]).sum(axis=2)).min(axis=1)
-    np.testing.assert_allclose(local.gaps(X, others), expected, rtol=1e-13)
-    for isa in NATIVE.instruction_sets() if NATIVE else ():
-        np.testing.assert_array_equal(NATIVE.gaps(X, others, isa), local.gaps(X, others))
-
-
 def test_suggestions_of_a_batch_share_their_first_model():
     space = Space.of([(0, 1)] * 4)
     data = some(space, 60)

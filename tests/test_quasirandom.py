@@ -1,13 +1,15 @@
-"""Sobol points: a net, freshly shifted, and Ctrl-C is put off rather than lost while they are made."""
+"""Sobol points and Latin hypercubes: SciPy's own, without what it takes to import them."""
 
-import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from scipy.stats import qmc
 
-from boke.quasirandom import _no_interrupts, sobol
+from boke.compiled import NATIVE
+from boke.design import latin_hypercube
+from boke.quasirandom import _sobol, sobol
 
 
 def test_sobol_is_shifted_freshly_and_fills_the_cube():
@@ -20,21 +22,38 @@ def test_sobol_is_shifted_freshly_and_fills_the_cube():
         assert counts.min() == counts.max() == 4  # 256 points of a digital net, 4 in each of 64 boxes
 
 
-def test_an_interrupt_is_put_off_not_lost():
-    old = signal.signal(signal.SIGINT, signal.default_int_handler)
-    reached = False
-    try:
-        with pytest.raises(KeyboardInterrupt), _no_interrupts():  # noqa: PT012
-            signal.raise_signal(signal.SIGINT)
-            reached = True
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, old)
-    assert reached
+@pytest.mark.parametrize("d", [1, 2, 7, 200])
+@pytest.mark.parametrize("n", [1, 2, 3, 100, 1024])
+def test_sobol_points_are_those_of_scipy(n, d):
+    points = qmc.Sobol(d, scramble=True, rng=0, bits=32).random_base2(max(n - 1, 1).bit_length())[:n]
+    np.testing.assert_array_equal(_sobol(n, d), (points * 2.0**32).astype(np.uint32))
+
+
+def test_more_dimensions_than_the_table_has():
+    with pytest.raises(ValueError, match=r"up to 21201 dimensions\. Got 21202"):
+        sobol(2, 21202, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (5, 3), (40, 20)])
+def test_latin_hypercubes_are_those_of_scipy(n, d):
+    theirs = qmc.LatinHypercube(d, rng=np.random.default_rng((3, n))).random(n)
+    np.testing.assert_array_equal(latin_hypercube(n, d, rng=np.random.default_rng((3, n))), theirs)
+
+
+HEAVY = [f"scipy.{part}" for part in ("stats", "optimize", "special", "spatial")]
+
+
+def loaded(code):
+    code += f"; import sys; print([m for m in {HEAVY} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_importing_boke_leaves_the_heavy_parts_of_scipy_alone():
-    heavy = [f"scipy.{part}" for part in ("stats", "optimize", "special", "spatial")]
-    code = f"import sys, boke; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert loaded("import boke") == "[]"
+
+
+@pytest.mark.skipif(NATIVE is None, reason="without compiled code SciPy's special functions stand in for it")
+def test_so_does_a_suggestion():
+    """Half a second that every command of a shell would pay for. Exploring needs the special functions."""
+    ask = "import boke; o = boke.Optimizer([(0, 1)] * 3, rng=0); [o.tell(o.ask(), i) for i in range(8)]; o.ask()"
+    assert loaded(ask) == "[]"

@@ -9,11 +9,10 @@ import math
 from typing import Protocol
 
 import numpy as np
-import scipy
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from boke.elementary import exp
+from boke.elementary import exp, squared_distances
 from boke.keys import Taken
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
@@ -163,7 +162,7 @@ def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Arra
 
 def _spread(X: Array, n: int) -> Rows:
     """The first n rows of X, passing over those closer than 2 to a chosen one: starts on one hill are one start."""
-    far = scipy.spatial.distance.cdist(X, X, "sqeuclidean") > 4.0
+    far = squared_distances(X, X) > 4.0
     left = np.ones(len(X), bool)
     chosen: list[int] = []
     while len(chosen) < n and left.any():

@@ -29,10 +29,13 @@ def uniform(n: int, d: int, *, rng: Seed = None) -> Array:
 
 def latin_hypercube(n: int, d: int, *, rng: Seed = None) -> Array:
     """A Latin hypercube (n, d): every column has one point in each of n equal intervals."""
-    from scipy.stats import qmc
-
     _check(n, d)
-    return np.asarray(qmc.LatinHypercube(d, rng=np.random.default_rng(rng)).random(n))
+    generator = np.random.default_rng(rng).spawn(1)[0]
+    within = generator.random((n, d))
+    places = np.tile(np.arange(1, n + 1), (d, 1))
+    for column in places:
+        generator.shuffle(column)
+    return np.asarray((places.T - within) / max(n, 1))
 
 
 def sobol(n: int, d: int, *, rng: Seed = None) -> Array:

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.random import Generator
 
 from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
+from boke.elementary import squared_distances
 from boke.keys import Numbers
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
@@ -171,19 +171,12 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     """Of the candidates farthest from all pending points the one with the largest expected improvement."""
     U = sobol(CANDIDATES // 2, space.dim, rng)
     X = space.snap(np.where(space.categorical, U, low + (high - low) * U))
-    gap = gaps(features(X, space), features(data.silent, space))
+    gap = squared_distances(features(X, space), features(data.silent, space)).min(axis=1)
     X = X[np.argsort(-gap, kind="stable")[: len(X) // APART]]
     X = X[~data.taken(X)]
     if len(X) == 0:
         return None
     return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
-
-
-def gaps(X: Array, others: Array) -> Array:
-    """Distances (n,) of rows (n, d) from the nearest of others (m, d)."""
-    if NATIVE is None:
-        return np.asarray(scipy.spatial.distance.cdist(X, others).min(axis=1))
-    return np.asarray(NATIVE.gaps(np.ascontiguousarray(X), np.ascontiguousarray(others)))
 
 
 def expected_gain(data: Data, space: Space) -> float:

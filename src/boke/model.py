@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boke.bandwidth import Bandwidth
-from boke.elementary import exp
+from boke.elementary import exp, squared_distances
 from boke.engine import Observations
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
-from boke.sums import Points, Rows, kernel_values, scale, squared_distances
+from boke.sums import Points, Rows, kernel_values, scale
 
 NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
 
@@ -166,14 +166,14 @@ class KernelModel:
         if self.kernel.name != "gaussian" or len(self._y) == 0:
             return self
         C = self._points(centers)
-        s = squared_distances(C, self._data)
+        s = squared_distances(C.numeric, self._data.numeric)
         nearest = np.square(np.sqrt(s.min(axis=1)) + radius) + self._penalty.sum()
         many = math.log(len(self._y) + len(self.silent))
         if self._w is not None:
             many += math.log(max(1.0, self._w.max())) - math.log(min(1.0, self._w.min()))
         farthest = np.square(np.sqrt(nearest + 92.0 + 2.0 * many) + radius)[:, None]
         kept = self._used[(s <= farthest).any(axis=0)]
-        heard = (squared_distances(C, self._silent) <= farthest).any(axis=0)
+        heard = (squared_distances(C.numeric, self._silent.numeric) <= farthest).any(axis=0)
         return self._like(self.X[kept], self.y[kept], _rows(self.weights, kept), self.silent[heard])
 
     def _like(self, X: Array, y: Array, weights: ArrayLike | None, silent: Array | None = None) -> KernelModel:

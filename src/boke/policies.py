@@ -205,8 +205,10 @@ class BOKELocal(BOKE):
     Args:
         q: Probability of exploring.
         region: How the trust region follows success and failure.
+        max_points: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
     """
 
+    max_points: int = 1024
     q: float = 0.05
     region: TrustRegion = TrustRegion()
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy
 
+from boke.elementary import largest_differences
 from boke.space import Array
 
 OFFSET, CLOSE = 1e-5, 1e-4  # of a probe from the point that it repeats, and of points that are as good as one
@@ -27,7 +27,7 @@ def repeats(X: Array, y: Array, radius: float, deviation: float) -> bool | None:
         radius: Of the neighbourhood.
         deviation: The standard deviation that noise would have, in units of y.
     """
-    i, j = np.nonzero(np.triu(scipy.spatial.distance.cdist(X, X, "chebyshev") < CLOSE * radius, 1))
+    i, j = np.nonzero(np.triu(largest_differences(X, X) < CLOSE * radius, 1))
     if len(i) == 0:
         return None
     with np.errstate(over="ignore"):  # values of 1e308 and -1e308

@@ -193,23 +193,25 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
 }
 
 // Eight points at a time: every operation is a vector operation over them.
-void JOIN(gaps_, BOKE_ISA)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, double *gap,
-                           double *work) {
+void JOIN(distances_, BOKE_ISA)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, bool largest,
+                                double *to, double *work) {
     for (std::size_t first = 0; first < n; first += LANES) {
         const std::size_t some = n - first < LANES ? n - first : LANES;
         for (std::size_t c = 0; c < d; ++c)
             for (std::size_t l = 0; l < LANES; ++l) work[c * LANES + l] = x[(first + (l < some ? l : 0)) * d + c];
-        Lanes nearest = all(INF);
         for (std::size_t i = 0; i < m; ++i) {
             Lanes s = all(0.0);
             for (std::size_t c = 0; c < d; ++c) {
                 const Lanes away = load(work + c * LANES) - all(others[i * d + c]);
-                s += away * away;
+                if (largest) {
+                    const Lanes size = choose(away < all(0.0), all(-1.0) * away, away);
+                    s = choose(s < size, size, s);
+                } else {
+                    s += away * away;
+                }
             }
-            nearest = choose(s < nearest, s, nearest);
+            for (std::size_t l = 0; l < some; ++l) to[(first + l) * m + i] = s[l];
         }
-        nearest = root(nearest);
-        for (std::size_t l = 0; l < some; ++l) gap[first + l] = nearest[l];
     }
 }
 

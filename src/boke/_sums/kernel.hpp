@@ -28,14 +28,15 @@ struct Queries {
     void *scratch;                         // 2 * p * LANES doubles, aligned, for the gradients
 };
 
-// Distances of n points from the nearest of m others, all by rows of d; work: d * LANES.
-using Gaps = void (*)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, double *gap, double *work);
+// Squared distances (n, m) of n points from m others, all by rows of d, or the largest differences; work: d * LANES.
+using Distances = void (*)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, bool largest,
+                           double *to, double *work);
 
 using Evaluate = void (*)(const Data &, const Queries &);
 
-#define BOKE_COPY(isa)                                \
+#define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
-    void gaps_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, double *, double *);
+    void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *);
 BOKE_COPY(baseline)
 #ifdef BOKE_X86
 BOKE_COPY(avx2)

@@ -48,7 +48,7 @@ class Column {
 
 struct Choice {
     Evaluate evaluate;
-    Gaps gaps;
+    Distances distances;
     const char *name;
 };
 
@@ -56,10 +56,10 @@ std::vector<Choice> available() {
     std::vector<Choice> all;
 #ifdef BOKE_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, gaps_avx512, "avx512"});
-    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, gaps_avx2, "avx2"});
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, "avx512"});
+    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, "avx2"});
 #endif
-    all.push_back({evaluate_baseline, gaps_baseline, "baseline"});
+    all.push_back({evaluate_baseline, distances_baseline, "baseline"});
     return all;
 }
 
@@ -180,15 +180,28 @@ Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::de
     return made(std::move(result), {n});
 }
 
-Result gaps(Matrix x, Matrix others, const std::string &instructions) {
-    const std::size_t n = x.shape(0), d = x.shape(1);
+// Squared distances (n, m) of rows from others, or the largest of their differences.
+Result distances(Matrix x, Matrix others, bool largest, const std::string &instructions) {
+    const std::size_t n = x.shape(0), m = others.shape(0), d = x.shape(1);
     if (others.shape(1) != d) throw std::invalid_argument("Shapes do not agree.");
-    std::vector<double> result(n), work(d * LANES);
+    std::vector<double> result(n * m), work(d * LANES);
     {
         nb::gil_scoped_release unlocked;
-        pick(instructions).gaps(x.data(), n, others.data(), others.shape(0), d, result.data(), work.data());
+        pick(instructions).distances(x.data(), n, others.data(), m, d, largest, result.data(), work.data());
     }
-    return made(std::move(result), {n});
+    return made(std::move(result), {n, m});
+}
+
+using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+template <double (*function)(double)>
+Result each(Numbers x) {
+    auto *values = new std::vector<double>(x.data(), x.data() + x.size());
+    nb::capsule owner(values, [](void *memory) noexcept { delete static_cast<std::vector<double> *>(memory); });
+    for (double &value : *values) value = function(value);
+    std::vector<std::size_t> shape(x.ndim());
+    for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = x.shape(i);
+    return Result(values->data(), shape.size(), shape.data(), owner);
 }
 
 // Corners (k, 2) of all cells and the sites (k) that they belong to.
@@ -288,8 +301,10 @@ NB_MODULE(_native, m) {
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
-    m.def("gaps", gaps, nb::arg("x"), nb::arg("others"), nb::arg("instructions") = "",
-          "Distances of rows from the nearest of others; boke.local has their definition.");
+    m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
+          "Squared distances, or largest differences; boke.elementary has their definition.");
+    m.def("exp", each<std::exp>, "exp of the C library.");
+    m.def("log", each<std::log>, "log of the C library.");
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
