@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from boke import elementary
 from boke.keys import Keys, Numbers, Taken, TakenPoints, row_keys
 from boke.space import MISMATCH, Array, Mask, Space
 
@@ -105,7 +106,7 @@ def features(X: Array, space: Space) -> Array:
 
 def squared_distances(X: Array, x: Array, space: Space) -> Array:
     """Squared distances (n,) of the rows of X (n, d) from x (d,)."""
-    return np.asarray(np.square(features(X, space) - features(x[None], space)).sum(axis=1))
+    return np.asarray(elementary.squared_distances(features(x[None], space), features(X, space))[0])
 
 
 def box_distances(X: Array, x: Array, space: Space) -> Array:
@@ -123,4 +124,8 @@ def finite(y: Array) -> Array:
 
 
 def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
-    return np.argsort(squared_distances(X, x, space), kind="stable")[:k]
+    away = squared_distances(X, x, space)
+    if len(away) < 4 * k:
+        return np.argsort(away, kind="stable")[:k]
+    near = np.flatnonzero(away <= np.partition(away, k - 1)[k - 1])  # no need to sort the others
+    return near[np.argsort(away[near], kind="stable")[:k]]

@@ -15,6 +15,8 @@ from boke.space import Array, Mask
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
+FEW = 8  # rows that are compared with all others sooner than these are sorted
+
 
 def row_keys(rows: Array) -> Keys:
     """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
@@ -63,15 +65,18 @@ class TakenPoints:
     """The points (n, d) themselves."""
 
     def __init__(self, points: Array) -> None:
-        self._keys = np.sort(row_keys(points))
+        self._keys = row_keys(points)
+        self._sorted = False
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def __call__(self, rows: Array) -> Mask:
-        if len(self._keys) == 0:
-            return np.zeros(len(rows), bool)
         keys = row_keys(rows)
+        if len(keys) < FEW or len(self._keys) == 0:
+            return np.asarray((keys[:, None] == self._keys).any(axis=1))
+        if not self._sorted:
+            self._keys, self._sorted = np.sort(self._keys), True
         return np.asarray(self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] == keys)
 
 

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
-from boke.elementary import squared_distances
+from boke.elementary import largest_differences, squared_distances
 from boke.keys import Numbers
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
@@ -238,7 +238,8 @@ def peaks(data: Data, space: Space) -> tuple[Array, Array]:
     X = data.X[np.argsort(-data.y, kind="stable")]
     rows = np.ascontiguousarray(features(X, space))
     found = (plain_peaks if NATIVE is None else NATIVE.peaks)(rows, OWN, PEAKS + 1)[1:]
-    return X[found], np.array([np.abs(rows[:i] - rows[i]).max(axis=1).min() for i in found])
+    away = largest_differences(rows[found], rows)
+    return X[found], np.array([row[:i].min() for row, i in zip(away, found, strict=True)])
 
 
 def plain_peaks(rows: Array, own: float, count: int) -> list[int]:

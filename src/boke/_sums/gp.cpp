@@ -53,12 +53,14 @@ INLINE void add(double *to, double factor, const double *from, std::size_t n) {
     for (std::size_t j = 0; j < n; j += 8) store(to + j, load(to + j) + factor * load(from + j));
 }
 
-// to += factors[0] * rows[0] + ... + factors[3] * rows[3], term by term
-INLINE void add_four(double *to, const double *factors, const double *rows, std::size_t stride, std::size_t first, std::size_t n) {
-    const double *a = rows, *b = a + stride, *c = b + stride, *d = c + stride;
-    const double af = factors[0], bf = factors[1], cf = factors[2], df = factors[3];
-    for (std::size_t j = first; j < n; j += 8)
-        store(to + j, (((load(to + j) + af * load(a + j)) + bf * load(b + j)) + cf * load(c + j)) + df * load(d + j));
+// to += factors[0] * rows[0] + ... + factors[N - 1] * rows[N - 1], term by term
+template <std::size_t N>
+INLINE void add_all(double *to, const double *factors, const double *rows, std::size_t stride, std::size_t first, std::size_t n) {
+    for (std::size_t j = first; j < n; j += LANES) {
+        Lanes sum = load(to + j);
+        for (std::size_t k = 0; k < N; ++k) sum += factors[k] * load(rows + k * stride + j);
+        store(to + j, sum);
+    }
 }
 
 INLINE Lanes scaled_root(const Lanes &squared, double length) { return SQRT5 / length * root(squared); }
@@ -110,8 +112,9 @@ bool decompose(double *factor, std::size_t n, std::size_t stride) {
         }
         const double *done = factor + first * stride;
         for (std::size_t i = last; i < n; ++i) {
-            const double factors[4] = {-done[i], -done[stride + i], -done[2 * stride + i], -done[3 * stride + i]};
-            add_four(factor + i * stride, factors, done, stride, before(i), stride);
+            double factors[BLOCK];
+            for (std::size_t k = 0; k < BLOCK; ++k) factors[k] = -done[k * stride + i];
+            add_all<BLOCK>(factor + i * stride, factors, done, stride, before(i), stride);
         }
     }
     return true;
@@ -192,7 +195,7 @@ void finish(GP &gp) {
         for (; k + 4 <= i; k += 4) {
             const double factors[4] = {-gp.factor[k * stride + i], -gp.factor[(k + 1) * stride + i],
                                        -gp.factor[(k + 2) * stride + i], -gp.factor[(k + 3) * stride + i]};
-            add_four(row, factors, gp.inverse + k * stride, stride, 0, beyond(k + 4));
+            add_all<4>(row, factors, gp.inverse + k * stride, stride, 0, beyond(k + 4));
         }
         for (; k < i; ++k) add(row, -gp.factor[k * stride + i], gp.inverse + k * stride, beyond(k + 1));
         const double pivot = gp.factor[i * stride + i];
@@ -247,7 +250,7 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
         for (; r + 4 <= n; r += 4) {
             const double *rows = inverse + r * stride;
             const double factors[4] = {-0.5 * rows[i], -0.5 * rows[stride + i], -0.5 * rows[2 * stride + i], -0.5 * rows[3 * stride + i]};
-            add_four(row, factors, rows, stride, before(i), beyond(r + 4));
+            add_all<4>(row, factors, rows, stride, before(i), beyond(r + 4));
         }
         for (; r < n; ++r) {
             const double *last = inverse + r * stride;
@@ -355,7 +358,7 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
     if (slope != nullptr) {
         for (std::size_t i = 0; i < gp.stride; ++i) w[i] = 0.0;  // K^-1 k
         std::size_t i = 0;
-        for (; i + 4 <= gp.n; i += 4) add_four(w, v + i, gp.inverse + i * gp.stride, gp.stride, 0, beyond(i + 4));
+        for (; i + 4 <= gp.n; i += 4) add_all<4>(w, v + i, gp.inverse + i * gp.stride, gp.stride, 0, beyond(i + 4));
         for (; i < gp.n; ++i) add(w, v[i], gp.inverse + i * gp.stride, beyond(i + 1));
         // dk_i/dq = radial_i (q - z_i) + linear_i z_i; `squared` and `product` are used up by now
         for (i = 0; i < gp.stride; i += 8) {

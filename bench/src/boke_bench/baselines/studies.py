@@ -82,7 +82,7 @@ def tpe(X0: Array, seed: int, *, quick: bool = False) -> OptunaStudy:
 @contextmanager
 def _hurried() -> Iterator[None]:
     """Three functions that take most of a suggestion: Optuna, which does without SciPy here, interprets erf and log Φ
-    point by point, and its mixture density, written for any number of columns, makes a dozen passes over temporary arrays.
+    point by point, and its mixture density, written for any number of columns, makes a dozen passes over arrays.
     """
     with (
         patch.object(_truncnorm, "_log_ndtr", log_ndtr),
