@@ -78,21 +78,31 @@ INLINE Lanes matern(const Lanes &squared, double length) {
 
 INLINE double matern(double squared, double length) { return matern(all(squared), length)[0]; }
 
-void prepare(GP &gp) {
-    for (std::size_t i = 0; i < gp.n; ++i)
-        for (std::size_t k = 0; k < gp.d; ++k) gp.by_column[k * gp.stride + i] = gp.z[i * gp.d + k];
-    for (std::size_t i = 0; i < gp.n; ++i) {
-        double *away = gp.distance + i * gp.stride, *product = gp.gram + i * gp.stride;
-        for (std::size_t j = 0; j < gp.stride; ++j) away[j] = product[j] = 0.0;
-        for (std::size_t k = 0; k < gp.d; ++k) {
-            const double *column = gp.by_column + k * gp.stride;
-            const double at = gp.z[i * gp.d + k];
-            for (std::size_t j = 0; j < gp.n; ++j) {
-                away[j] += (column[j] - at) * (column[j] - at);
-                product[j] += column[j] * at;
-            }
-        }
+struct Pair {
+    Lanes squared, product;
+};
+
+// Squared distances and products of observation i with eight others from j on
+INLINE Pair pairs(const double *by_column, std::size_t d, std::size_t stride, std::size_t i, std::size_t j) {
+    Pair sum = {all(0.0), all(0.0)};
+    for (std::size_t k = 0; k < d; ++k) {
+        const double at = by_column[k * stride + i];
+        const Lanes column = load(by_column + k * stride + j), away = column - all(at);
+        sum.squared += away * away;
+        sum.product += at * column;
     }
+    return sum;
+}
+
+void prepare(GP &gp) {
+    for (std::size_t k = 0; k < gp.d; ++k)
+        for (std::size_t i = 0; i < gp.stride; ++i) gp.by_column[k * gp.stride + i] = i < gp.n ? gp.z[i * gp.d + k] : 0.0;
+    for (std::size_t i = 0; i < gp.n; ++i)
+        for (std::size_t j = before(i); j < gp.stride; j += LANES) {
+            const Pair sum = pairs(gp.by_column, gp.d, gp.stride, i, j);
+            store(gp.distance + i * gp.stride + j, sum.squared);
+            store(gp.gram + i * gp.stride + j, sum.product);
+        }
 }
 
 // In place: the upper triangle of K by rows becomes U with K = U'U; false if K is not positive definite
@@ -132,26 +142,33 @@ bool factorize(GP &gp, const double *matern) {
     return decompose(gp.factor, gp.n, gp.stride);
 }
 
-// U^-T y in place of y (stride)
-INLINE void forward(const GP &gp, double *y) {
-    for (std::size_t first = 0; first < gp.n; first += 8) {
-        const std::size_t last = first + 8 < gp.n ? first + 8 : gp.n;
-        for (std::size_t k = first; k < last; ++k) {
-            const double *row = gp.factor + k * gp.stride;
-            y[k] /= row[k];
-            for (std::size_t j = k + 1; j < last; ++j) y[j] -= y[k] * row[j];
-        }
-        for (std::size_t j = first + 8; j < gp.stride; j += 8) {
-            Lanes rest = load(y + j);
-            for (std::size_t k = first; k < first + 8; ++k) rest -= y[k] * load(gp.factor + k * gp.stride + j);
-            store(y + j, rest);
+// U^-T y for N rows of values at once, from `version` on, into rows of `work`; zero beyond n
+template <std::size_t N>
+INLINE void forward(const GP &gp, std::size_t version, double *work) {
+    const std::size_t n = gp.n, stride = gp.stride;
+    for (std::size_t v = 0; v < N; ++v)
+        for (std::size_t i = 0; i < stride; ++i) work[v * stride + i] = i < n ? gp.y[(version + v) * n + i] : 0.0;
+    for (std::size_t first = 0; first < n; first += LANES) {
+        const std::size_t last = first + LANES < n ? first + LANES : n;
+        for (std::size_t v = 0; v < N; ++v)
+            for (std::size_t k = first; k < last; ++k) {
+                const double *row = gp.factor + k * stride;
+                double *y = work + v * stride;
+                y[k] /= row[k];
+                for (std::size_t j = k + 1; j < last; ++j) y[j] -= y[k] * row[j];
+            }
+        for (std::size_t j = first + LANES; j < stride; j += LANES) {
+            Lanes rest[N];
+            for (std::size_t v = 0; v < N; ++v) rest[v] = load(work + v * stride + j);
+            for (std::size_t k = first; k < first + LANES; ++k) {
+                const Lanes row = load(gp.factor + k * stride + j);
+                for (std::size_t v = 0; v < N; ++v) rest[v] -= work[v * stride + k] * row;
+            }
+            for (std::size_t v = 0; v < N; ++v) store(work + v * stride + j, rest[v]);
         }
     }
-    for (std::size_t j = gp.n; j < gp.stride; ++j) y[j] = 0.0;
-}
-
-INLINE void copy_version(const GP &gp, std::size_t version, double *to) {
-    for (std::size_t i = 0; i < gp.stride; ++i) to[i] = i < gp.n ? gp.y[version * gp.n + i] : 0.0;
+    for (std::size_t v = 0; v < N; ++v)
+        for (std::size_t j = n; j < stride; ++j) work[v * stride + j] = 0.0;
 }
 
 INLINE double half_log_determinant(const GP &gp) {
@@ -172,12 +189,16 @@ double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::s
     if (!factorize(gp, m)) return -INF;
     const double n = static_cast<double>(gp.n), half = half_log_determinant(gp);
     double best = -INF;
-    for (std::size_t v = 0; v < gp.versions; ++v) {
-        copy_version(gp, v, gp.work);
-        forward(gp, gp.work);
-        const double raw = dot(gp.work, gp.work, gp.stride) / n, variance = raw > 1e-30 ? raw : 1e-30;
-        const double value = gp.jacobian[v] - half - 0.5 * n * __builtin_log(variance);
-        if (value > best) best = value, gp.version = v, gp.variance = variance;
+    for (std::size_t first = 0; first < gp.versions;) {
+        const std::size_t some = gp.versions - first < VERSIONS ? 1 : VERSIONS;
+        if (some == 1) forward<1>(gp, first, gp.work);
+        else forward<VERSIONS>(gp, first, gp.work);
+        for (std::size_t v = 0; v < some; ++v, ++first) {
+            const double *solved = gp.work + v * gp.stride;
+            const double raw = dot(solved, solved, gp.stride) / n, variance = raw > 1e-30 ? raw : 1e-30;
+            const double value = gp.jacobian[first] - half - 0.5 * n * __builtin_log(variance);
+            if (value > best) best = value, gp.version = first, gp.variance = variance;
+        }
     }
     return best;
 }
@@ -185,8 +206,7 @@ double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::s
 // From the factor: rows of U^-T and alpha = K^-1 y
 void finish(GP &gp) {
     const std::size_t n = gp.n, stride = gp.stride;
-    copy_version(gp, gp.version, gp.work);
-    forward(gp, gp.work);
+    forward<1>(gp, gp.version, gp.work);
     for (std::size_t i = 0; i < n * stride; ++i) gp.inverse[i] = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
         double *row = gp.inverse + i * stride;
@@ -224,15 +244,9 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
     double *kernel = inverse;  // not needed before the factor is there
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t j = before(i); j < stride; j += 8) {
-            Lanes squared = all(0.0), product = all(0.0);
-            for (std::size_t k = 0; k < d; ++k) {
-                const double at = own.by_column[k * stride + i];
-                const Lanes column = load(own.by_column + k * stride + j);
-                squared += (column - all(at)) * (column - all(at));
-                product += at * column;
-            }
-            const Lanes r = scaled_root(squared, gp.length), e = decay(r);
-            store(gram + i * stride + j, product);
+            const Pair sum = pairs(own.by_column, d, stride, i, j);
+            const Lanes r = scaled_root(sum.squared, gp.length), e = decay(r);
+            store(gram + i * stride + j, sum.product);
             store(kernel + i * stride + j, (1.0 + r + r * r * all(1.0 / 3)) * e);
             store(radial + i * stride + j, steep * (1.0 + r) * e);
         }

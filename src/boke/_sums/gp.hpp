@@ -4,6 +4,8 @@
 
 namespace boke {
 
+constexpr std::size_t VERSIONS = 4;  // of the values that are solved for together
+
 // Observations (n, d) around the origin and their standardized values; rows of all matrices are `stride` apart.
 struct GP {
     std::size_t n, d, stride;      // stride: n rounded up to a multiple of 8
@@ -12,12 +14,12 @@ struct GP {
     std::size_t versions;
     std::size_t version;           // the one in use
     double *by_column;             // d * stride: z by columns
-    double *distance, *gram;       // n * stride: |z_i - z_j|^2 and z_i . z_j
+    double *distance, *gram;       // n * stride: |z_i - z_j|^2 and z_i . z_j, upper triangles
     double *matern;                // lengths * n * stride, one matrix for each length scale, filled when needed
     bool *filled;                  // lengths
     double *factor;                // n * stride: upper triangular U with K = U'U
     double *inverse;               // n * stride: rows of U^-T (lower triangular)
-    double *alpha, *work;          // stride, stride: K^-1 y and scratch
+    double *alpha, *work;          // stride, VERSIONS * stride: K^-1 y and scratch
     double length, trend, noise;   // hyperparameters in use
     double variance;               // the signal's
 };

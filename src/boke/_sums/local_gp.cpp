@@ -122,6 +122,29 @@ double ascend(const Value &value, std::size_t d, double *x, const double *low, c
     return f;
 }
 
+// The number of a given rank; of many numbers only those near it, by a sample, are put into order.
+double ranked(Numbers &numbers, std::size_t rank) {
+    constexpr std::size_t SAMPLE = 256, MARGIN = 40;
+    if (numbers.size() >= 16 * SAMPLE) {
+        Numbers sample(SAMPLE), near;
+        for (std::size_t i = 0; i < SAMPLE; ++i) sample[i] = numbers[i * (numbers.size() / SAMPLE)];
+        std::sort(sample.begin(), sample.end());
+        const std::size_t middle = rank * SAMPLE / numbers.size();
+        const double low = sample[middle > MARGIN ? middle - MARGIN : 0], high = sample[std::min(middle + MARGIN, SAMPLE - 1)];
+        std::size_t below = 0;
+        for (double v : numbers) {
+            below += v < low;
+            if (v >= low && v <= high) near.push_back(v);
+        }
+        if (below <= rank && rank < below + near.size()) {
+            std::nth_element(near.begin(), near.begin() + (rank - below), near.end());
+            return near[rank - below];
+        }
+    }
+    std::nth_element(numbers.begin(), numbers.begin() + rank, numbers.end());
+    return numbers[rank];
+}
+
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
@@ -134,15 +157,16 @@ class LocalGP {
             throw std::invalid_argument("Shapes of the observations do not agree.");
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
             throw std::invalid_argument("The search must start on the grid.");
-        const std::size_t square = n_ * stride_;
-        memory_.assign((5 + lengths_.size()) * square + (d_ + 2) * stride_, 0.0);
-        filled_.reset(new bool[lengths_.size()]());
-        double *next = memory_.data();
-        auto take = [&](std::size_t size) { return std::exchange(next, next + size); };
-        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0, take(d_ * stride_), take(square), take(square),
-                 take(lengths_.size() * square), filled_.get(), take(square), take(square), take(stride_), take(stride_),
-                 0.0, 0.0, 0.0, 0.0};
-        spare_ = take(square);
+        const std::size_t square = n_ * stride_, lengths_used = lengths_.size();
+        filled_.reset(new bool[lengths_used]());
+        memory_.reset(new double[square + (d_ + 1) * stride_]);
+        scratch().resize(std::max(scratch().size(), (4 + lengths_used) * square + VERSIONS * stride_));
+        double *kept = memory_.get(), *rest = scratch().data();
+        auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
+        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0, take(kept, d_ * stride_), take(rest, square),
+                 take(rest, square), take(rest, lengths_used * square), filled_.get(), take(rest, square), take(kept, square),
+                 take(kept, stride_), take(rest, VERSIONS * stride_), 0.0, 0.0, 0.0, 0.0};
+        spare_ = take(rest, square);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
         const double unit = median_distance();
@@ -237,7 +261,8 @@ class LocalGP {
     Result fitted() const {
         Numbers mean(n_);
         for (std::size_t i = 0; i < n_; ++i) {
-            const double square = gp_.gram[i * stride_ + i];
+            double square = 0.0;
+            for (std::size_t k = 0; k < d_; ++k) square += z_[i * d_ + k] * z_[i * d_ + k];
             const double own = gp_.noise * (1.0 + gp_.trend) + 1e-10 * (1.0 + gp_.trend * (1.0 + square) * (1.0 + square));
             mean[i] = y_[gp_.version * n_ + i] - own * gp_.alpha[i];
         }
@@ -251,14 +276,19 @@ class LocalGP {
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
+    // What only the search needs: kept from model to model, as fresh memory costs more than most of what is done with it.
+    static Numbers &scratch() {
+        static thread_local Numbers memory;
+        return memory;
+    }
+
     double median_distance() const {
         Numbers all;
         all.reserve(n_ * n_ / 2);
         for (std::size_t i = 0; i < n_; ++i)
             for (std::size_t j = i + 1; j < n_; ++j) all.push_back(gp_.distance[i * stride_ + j]);
         if (all.empty()) return 1.0;
-        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
-        const double median = std::sqrt(all[all.size() / 2]);
+        const double median = std::sqrt(ranked(all, all.size() / 2));
         return median > 1e-12 ? median : 1.0;
     }
 
@@ -304,9 +334,9 @@ class LocalGP {
     std::size_t n_, d_, stride_;
     Numbers z_, y_, jacobian_, lengths_, trends_, noises_;
     std::vector<std::size_t> at_;
-    Numbers memory_;
+    std::unique_ptr<double[]> memory_;
     std::unique_ptr<bool[]> filled_;
-    GP gp_;
+    GP gp_;          // after the search only z, by_column, inverse and alpha are its own
     double *spare_;  // n * stride: another factor
     double likelihood_ = 0.0;
 };
