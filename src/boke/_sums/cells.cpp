@@ -18,13 +18,13 @@ class Cell {
         measure();
     }
 
-    // Keep what is nearer to the origin than to q.
-    void cut(Point q) {
-        const double half = 0.5 * (q.x * q.x + q.y * q.y);
+    // Keep what is nearer to the origin than to another site.
+    void cut(Point other) {
+        const double half = 0.5 * (other.x * other.x + other.y * other.y);
         beyond_.clear();
         bool any = false;
         for (const Point &p : corners_) {
-            beyond_.push_back(p.x * q.x + p.y * q.y - half);
+            beyond_.push_back(p.x * other.x + p.y * other.y - half);
             any = any || beyond_.back() > 0.0;
         }
         if (!any) return;
@@ -34,8 +34,9 @@ class Cell {
             const double a = beyond_[i], b = beyond_[j];
             if (!(a > 0.0)) kept_.push_back(corners_[i]);
             if ((a < 0.0 && b > 0.0) || (a > 0.0 && b < 0.0)) {
+                const Point p = corners_[i], q = corners_[j];
                 const double t = a / (a - b);
-                kept_.push_back({corners_[i].x + t * (corners_[j].x - corners_[i].x), corners_[i].y + t * (corners_[j].y - corners_[i].y)});
+                kept_.push_back({p.x + t * (q.x - p.x), p.y + t * (q.y - p.y)});
             }
         }
         std::swap(corners_, kept_);

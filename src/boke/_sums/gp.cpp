@@ -17,20 +17,20 @@ constexpr double SQRT5 = 2.23606797749978969;
 constexpr double SMALLEST = 1e-20;  // of the variance, relative to the signal's
 constexpr double JITTER = 1e-8;     // of a drawn function, relative to its variance a priori
 
-INLINE std::size_t before(std::size_t i) { return i / 8 * 8; }       // where the vector with element i begins
-INLINE std::size_t beyond(std::size_t i) { return (i + 7) / 8 * 8; }  // where the first vector without element i - 1 begins
+INLINE std::size_t before(std::size_t i) { return i / LANES * LANES; }  // where the vector with element i begins
+INLINE std::size_t beyond(std::size_t i) { return (i + LANES - 1) / LANES * LANES; }  // where the one with i - 1 ends
 
 // n a multiple of eight, or the rest of both rows zero
 INLINE double dot(const double *a, const double *b, std::size_t n) {
     Lanes sum = all(0.0);
-    for (std::size_t j = 0; j < n; j += 8) sum += load(a + j) * load(b + j);
+    for (std::size_t j = 0; j < n; j += LANES) sum += load(a + j) * load(b + j);
     return total(sum);
 }
 
 // Of any n
 INLINE double short_dot(const double *a, const double *b, std::size_t n) {
-    double sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    for (std::size_t i = 0; i < n; ++i) sum[i % 8] += a[i] * b[i];
+    double sum[LANES] = {};
+    for (std::size_t i = 0; i < n; ++i) sum[i % LANES] += a[i] * b[i];
     return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
@@ -40,7 +40,7 @@ INLINE void products(const double *matrix, std::size_t stride, std::size_t rows,
     for (; i + 4 <= rows; i += 4) {
         const double *a = matrix + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
         Lanes sum[4] = {all(0.0), all(0.0), all(0.0), all(0.0)};
-        for (std::size_t j = 0; j < n; j += 8) {
+        for (std::size_t j = 0; j < n; j += LANES) {
             const Lanes v = load(x + j);
             sum[0] += load(a + j) * v, sum[1] += load(b + j) * v, sum[2] += load(c + j) * v, sum[3] += load(d + j) * v;
         }
@@ -50,12 +50,13 @@ INLINE void products(const double *matrix, std::size_t stride, std::size_t rows,
 }
 
 INLINE void add(double *to, double factor, const double *from, std::size_t n) {
-    for (std::size_t j = 0; j < n; j += 8) store(to + j, load(to + j) + factor * load(from + j));
+    for (std::size_t j = 0; j < n; j += LANES) store(to + j, load(to + j) + factor * load(from + j));
 }
 
 // to += factors[0] * rows[0] + ... + factors[N - 1] * rows[N - 1], term by term
 template <std::size_t N>
-INLINE void add_all(double *to, const double *factors, const double *rows, std::size_t stride, std::size_t first, std::size_t n) {
+INLINE void add_all(double *to, const double *factors, const double *rows, std::size_t stride, std::size_t first,
+                    std::size_t n) {
     for (std::size_t j = first; j < n; j += LANES) {
         Lanes sum = load(to + j);
         for (std::size_t k = 0; k < N; ++k) sum += factors[k] * load(rows + k * stride + j);
@@ -118,7 +119,7 @@ bool decompose(double *factor, std::size_t n, std::size_t stride) {
             }
             if (!(pivot[k] > 0.0)) return false;
             const double root = __builtin_sqrt(pivot[k]);
-            for (std::size_t j = before(k); j < stride; j += 8) store(pivot + j, load(pivot + j) / all(root));
+            for (std::size_t j = before(k); j < stride; j += LANES) store(pivot + j, load(pivot + j) / all(root));
         }
         const double *done = factor + first * stride;
         for (std::size_t i = last; i < n; ++i) {
@@ -135,7 +136,7 @@ bool factorize(GP &gp, const double *matern) {
     for (std::size_t i = 0; i < gp.n; ++i) {
         double *row = gp.factor + i * gp.stride;
         const double *m = matern + i * gp.stride, *g = gp.gram + i * gp.stride;
-        for (std::size_t j = before(i); j < gp.stride; j += 8)
+        for (std::size_t j = before(i); j < gp.stride; j += LANES)
             store(row + j, load(m + j) + gp.trend * ((1.0 + load(g + j)) * (1.0 + load(g + j))));
         row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
     }
@@ -213,13 +214,13 @@ void finish(GP &gp) {
         row[i] = 1.0;
         std::size_t k = 0;
         for (; k + 4 <= i; k += 4) {
-            const double factors[4] = {-gp.factor[k * stride + i], -gp.factor[(k + 1) * stride + i],
-                                       -gp.factor[(k + 2) * stride + i], -gp.factor[(k + 3) * stride + i]};
+            double factors[4];
+            for (std::size_t r = 0; r < 4; ++r) factors[r] = -gp.factor[(k + r) * stride + i];
             add_all<4>(row, factors, gp.inverse + k * stride, stride, 0, beyond(k + 4));
         }
         for (; k < i; ++k) add(row, -gp.factor[k * stride + i], gp.inverse + k * stride, beyond(k + 1));
         const double pivot = gp.factor[i * stride + i];
-        for (std::size_t j = 0; j < beyond(i + 1); j += 8) store(row + j, load(row + j) / all(pivot));
+        for (std::size_t j = 0; j < beyond(i + 1); j += LANES) store(row + j, load(row + j) / all(pivot));
     }
     for (std::size_t i = 0; i < stride; ++i) gp.alpha[i] = 0.0;
     for (std::size_t i = 0; i < n; ++i) add(gp.alpha, gp.work[i], gp.inverse + i * stride, beyond(i + 1));
@@ -236,14 +237,14 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
     own.alpha = own.work + stride, own.gram = gram, own.inverse = inverse;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
-        for (std::size_t i = 0; i < stride; i += 8)
+        for (std::size_t i = 0; i < stride; i += LANES)
             store(own.by_column + k * stride + i, factor * load(gp.by_column + k * stride + i));
     }
     // Upper triangles by rows: products, kernel and what its slopes have in common
     const double steep = -5.0 / (3.0 * gp.length * gp.length);
     double *kernel = inverse;  // not needed before the factor is there
     for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = before(i); j < stride; j += 8) {
+        for (std::size_t j = before(i); j < stride; j += LANES) {
             const Pair sum = pairs(own.by_column, d, stride, i, j);
             const Lanes r = scaled_root(sum.squared, gp.length), e = decay(r);
             store(gram + i * stride + j, sum.product);
@@ -258,12 +259,13 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
     double *weights = own.factor;  // P
     for (std::size_t i = 0; i < n; ++i) {
         double *row = weights + i * stride;
-        for (std::size_t j = before(i); j < stride; j += 8)
+        for (std::size_t j = before(i); j < stride; j += LANES)
             store(row + j, 0.5 * count / sum * load(own.alpha + j) * all(own.alpha[i]));
         std::size_t r = i;
         for (; r + 4 <= n; r += 4) {
             const double *rows = inverse + r * stride;
-            const double factors[4] = {-0.5 * rows[i], -0.5 * rows[stride + i], -0.5 * rows[2 * stride + i], -0.5 * rows[3 * stride + i]};
+            double factors[4];
+            for (std::size_t k = 0; k < 4; ++k) factors[k] = -0.5 * rows[k * stride + i];
             add_all<4>(row, factors, rows, stride, before(i), beyond(r + 4));
         }
         for (; r < n; ++r) {
@@ -274,7 +276,7 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
     // What multiplies the squares of a column's entries, and products of them; both triangles of the latter
     double *both = inverse, *steepness = weights, *squares = own.work;
     for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = before(i); j < stride; j += 8) {
+        for (std::size_t j = before(i); j < stride; j += LANES) {
             const std::size_t at = i * stride + j;
             const Lanes weight = load(weights + at), steeply = weight * load(radial + at);
             store(both + at, weight * all(4.0) * all(gp.trend) * (1.0 + load(gram + at)) - 2.0 * steeply);
@@ -300,7 +302,7 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
 
 // Kernel values with one point: k (n), and the distances and products behind them
 INLINE void cross(const GP &gp, const double *q, double *k, double *squared, double *product) {
-    for (std::size_t i = 0; i < gp.stride; i += 8) {
+    for (std::size_t i = 0; i < gp.stride; i += LANES) {
         Lanes away = all(0.0), with = all(0.0);
         for (std::size_t c = 0; c < gp.d; ++c) {
             const Lanes column = load(gp.by_column + c * gp.stride + i), apart = column - all(q[c]);
@@ -375,7 +377,7 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
         for (; i + 4 <= gp.n; i += 4) add_all<4>(w, v + i, gp.inverse + i * gp.stride, gp.stride, 0, beyond(i + 4));
         for (; i < gp.n; ++i) add(w, v[i], gp.inverse + i * gp.stride, beyond(i + 1));
         // dk_i/dq = radial_i (q - z_i) + linear_i z_i; `squared` and `product` are used up by now
-        for (i = 0; i < gp.stride; i += 8) {
+        for (i = 0; i < gp.stride; i += LANES) {
             const Lanes r = scaled_root(load(squared + i), gp.length);
             store(squared + i, -5.0 / (3.0 * gp.length * gp.length) * (1.0 + r) * decay(r));
             store(product + i, 2.0 * gp.trend * (1.0 + load(product + i)));
@@ -384,7 +386,7 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
         for (std::size_t c = 0; c < gp.d; ++c) {
             const double *column = gp.by_column + c * gp.stride;
             Lanes with_alpha = all(0.0), with_w = all(0.0);
-            for (i = 0; i < gp.stride; i += 8) {
+            for (i = 0; i < gp.stride; i += LANES) {
                 const Lanes z = load(column + i), dk = load(squared + i) * (all(q[c]) - z) + load(product + i) * z;
                 with_alpha += dk * load(gp.alpha + i);
                 with_w += dk * load(w + i);

@@ -163,9 +163,10 @@ class LocalGP {
         scratch().resize(std::max(scratch().size(), (4 + lengths_used) * square + VERSIONS * stride_));
         double *kept = memory_.get(), *rest = scratch().data();
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
-        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0, take(kept, d_ * stride_), take(rest, square),
-                 take(rest, square), take(rest, lengths_used * square), filled_.get(), take(rest, square), take(kept, square),
-                 take(kept, stride_), take(rest, VERSIONS * stride_), 0.0, 0.0, 0.0, 0.0};
+        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
+                 take(kept, d_ * stride_), take(rest, square), take(rest, square), take(rest, lengths_used * square), filled_.get(),
+                 take(rest, square), take(kept, square), take(kept, stride_), take(rest, VERSIONS * stride_),
+                 0.0, 0.0, 0.0, 0.0};
         spare_ = take(rest, square);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
