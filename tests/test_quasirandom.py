@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
+from boke import quasirandom
 from boke.compiled import NATIVE
 from boke.design import latin_hypercube
 from boke.quasirandom import _sobol, sobol
@@ -25,8 +26,17 @@ def test_sobol_is_shifted_freshly_and_fills_the_cube():
 @pytest.mark.parametrize("d", [1, 2, 7, 200])
 @pytest.mark.parametrize("n", [1, 2, 3, 100, 1024])
 def test_sobol_points_are_those_of_scipy(n, d):
-    points = qmc.Sobol(d, scramble=True, rng=0, bits=32).random_base2(max(n - 1, 1).bit_length())[:n]
-    np.testing.assert_array_equal(_sobol(n, d), (points * 2.0**32).astype(np.uint32))
+    np.testing.assert_array_equal(_sobol(n, d), quasirandom._imported(n, d))
+
+
+def test_a_scipy_without_the_table(monkeypatch):
+    expected = _sobol(50, 6)
+
+    def gone(d):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(quasirandom, "_scrambled", gone)
+    np.testing.assert_array_equal(_sobol.__wrapped__(50, 6), expected)
 
 
 def test_more_dimensions_than_the_table_has():

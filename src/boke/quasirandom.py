@@ -29,13 +29,24 @@ def sobol(n: int, d: int, rng: Generator) -> Array:
 @lru_cache(maxsize=32)
 def _sobol(n: int, d: int) -> NDArray[np.uint32]:
     """The first n points (n, d), as integers: point i is the sum of the columns where the Gray code of i is one."""
-    columns, shift = _scrambled(d)
+    try:
+        columns, shift = _scrambled(d)
+    except FileNotFoundError:  # a SciPy that keeps its table elsewhere still has the points
+        return _imported(n, d)
     i = np.arange(n)
     gray = i ^ (i >> 1)
     points = np.tile(shift, (n, 1))
     for b in range(max(n - 1, 1).bit_length()):
         points[gray >> b & 1 == 1] ^= columns[:, b]
     return points.astype(np.uint32)
+
+
+def _imported(n: int, d: int) -> NDArray[np.uint32]:
+    """The same from SciPy, and its definition."""
+    from scipy.stats import qmc
+
+    points = qmc.Sobol(d, scramble=True, rng=0, bits=BITS).random_base2(max(n - 1, 1).bit_length())[:n]
+    return np.asarray(points * 2.0**BITS).astype(np.uint32)
 
 
 @lru_cache(maxsize=8)
