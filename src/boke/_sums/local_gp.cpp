@@ -122,29 +122,6 @@ double ascend(const Value &value, std::size_t d, double *x, const double *low, c
     return f;
 }
 
-// The number of a given rank; of many numbers only those near it, by a sample, are put into order.
-double ranked(Numbers &numbers, std::size_t rank) {
-    constexpr std::size_t SAMPLE = 256, MARGIN = 40;
-    if (numbers.size() >= 16 * SAMPLE) {
-        Numbers sample(SAMPLE), near;
-        for (std::size_t i = 0; i < SAMPLE; ++i) sample[i] = numbers[i * (numbers.size() / SAMPLE)];
-        std::sort(sample.begin(), sample.end());
-        const std::size_t middle = rank * SAMPLE / numbers.size();
-        const double low = sample[middle > MARGIN ? middle - MARGIN : 0], high = sample[std::min(middle + MARGIN, SAMPLE - 1)];
-        std::size_t below = 0;
-        for (double v : numbers) {
-            below += v < low;
-            if (v >= low && v <= high) near.push_back(v);
-        }
-        if (below <= rank && rank < below + near.size()) {
-            std::nth_element(near.begin(), near.begin() + (rank - below), near.end());
-            return near[rank - below];
-        }
-    }
-    std::nth_element(numbers.begin(), numbers.begin() + rank, numbers.end());
-    return numbers[rank];
-}
-
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
@@ -277,7 +254,7 @@ class LocalGP {
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
-    // What only the search needs: kept from model to model, as fresh memory costs more than most of what is done with it.
+    // What only the search needs is shared by all models of a thread: the models of a batch are kept, and hold little.
     static Numbers &scratch() {
         static thread_local Numbers memory;
         return memory;
@@ -289,7 +266,8 @@ class LocalGP {
         for (std::size_t i = 0; i < n_; ++i)
             for (std::size_t j = i + 1; j < n_; ++j) all.push_back(gp_.distance[i * stride_ + j]);
         if (all.empty()) return 1.0;
-        const double median = std::sqrt(ranked(all, all.size() / 2));
+        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
+        const double median = std::sqrt(all[all.size() / 2]);
         return median > 1e-12 ? median : 1.0;
     }
 
