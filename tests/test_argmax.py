@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
-from boke.argmax import argmax, around, polish
+from boke import argmax as module
+from boke.argmax import argmax, around, plain_spread, polish
 from boke.bandwidth import Silverman
+from boke.compiled import NATIVE
 from boke.data import Data
 from boke.keys import TakenPoints
 from boke.model import KernelModel
@@ -66,6 +68,9 @@ class Parabola:
     def near(self, centers, radius):
         return self
 
+    def polish(self, X, scale, steps, leash):
+        return None
+
 
 @pytest.mark.parametrize("budget", [64, 256, 1024])
 @pytest.mark.parametrize("centers", [0, 3])
@@ -92,6 +97,53 @@ def test_polish_never_loses_and_stays_in_the_cube():
     polished, values = polish(f, X, np.full(2, 0.2), 40)
     assert (values >= f(X)).all()
     np.testing.assert_allclose(polished, np.tile([1.0, 0.0], (6, 1)), atol=0.05 * 0.2 * 2)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="polishing is not compiled here")
+@pytest.mark.parametrize("d", [1, 2, 7, 20])
+@pytest.mark.parametrize("silent", [0, 9])
+@pytest.mark.parametrize("kind", [Mean, UpperConfidenceBound])
+def test_compiled_polishing_is_the_same(d, silent, kind, monkeypatch):
+    rng = np.random.default_rng(d)
+    X, S = rng.random((60, d)), rng.random((silent, d))
+    model = KernelModel(X, rng.normal(size=60), bandwidth=rng.uniform(0.1, 0.3, d) * d**0.5, silent=S)
+    f = Mean(model) if kind is Mean else UpperConfidenceBound(model, 0.3, 1e-4)
+    start = np.vstack([rng.random((20, d)), np.zeros((1, d)), np.ones((1, d)), X[:2]])
+    scale = model.bandwidth * (np.arange(d) != 3)  # a column that must not move
+    for steps in (1, 2, 12):
+        before = start.copy()
+        compiled = f.polish(start, scale, steps, module.LEASH)
+        assert compiled is not None
+        np.testing.assert_array_equal(start, before)
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "polish", lambda *_: None)
+            points, values = polish(f, start, scale, steps)
+        np.testing.assert_allclose(compiled[0], points, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(compiled[1], values, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("space", [Space.of({"a": Float(0, 1), "c": Categorical([*"xyz"])}), Space.of([(0, 1)] * 2)])
+def test_what_is_not_compiled_is_polished_all_the_same(space):
+    X = np.random.default_rng(0).random((30, 2))
+    kernel = "quartic" if space.smooth else "gaussian"
+    model = KernelModel(space.snap(X), bumpy(X), kernel=kernel, bandwidth=0.4, categorical=space.categorical)
+    f = UpperConfidenceBound(model, 0.1, 1e-4)
+    assert f.polish(X, model.bandwidth, 3, 8.0) is None
+    start = space.snap(X)
+    points, values = polish(f, start, model.bandwidth * space.continuous, 8)
+    assert (values >= f(start)).all() and values.sum() > f(start).sum()
+    np.testing.assert_array_equal(points[:, ~space.continuous], start[:, ~space.continuous])
+
+
+@pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_compiled_spread_is_the_same(d):
+    rng = np.random.default_rng(d)
+    for n in (0, 1, 40):
+        X = 6.0 * rng.random((n, d))
+        X[n // 2 :] = X[: n - n // 2]  # copies
+        for count in (1, 5, 100):
+            assert list(NATIVE.spread(X, 2.0, count)) == plain_spread(X, 2.0, count)
 
 
 def test_taken_points_are_passed_over_unless_repeats_are_wanted():

@@ -202,7 +202,7 @@ def test_restored_columns_are_the_same_history():
 
 
 def same_data(a: Data, b: Data):
-    for name in ("X", "y", "silent", "numbers"):
+    for name in ("X", "y", "silent", "numbers", "asked", "keys"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
@@ -355,6 +355,32 @@ def test_before_shows_what_was_known_when_a_trial_was_asked(seed):
     for number, (data, discouraged) in seen.items():
         same_data(history.data(1.0, before=number), data)
         same_data(history.data(1.0, before=number, discourage=True), discouraged)
+
+
+@pytest.mark.parametrize("memory", [None, Memory(window=15), Memory(half_life=10.0)], ids=["all", "window", "half-life"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_that_is_kept_is_that_of_a_history_asked_for_the_first_time(seed, memory):
+    """Over long random histories of tell, fail, pending and remove; on a coarse grid, where keys tie."""
+    rng = np.random.default_rng(seed)
+    space = Space({"a": Int(0, 2), "b": Int(0, 1)})
+    history, open_, told_ = History(space, memory), [], []
+    for _ in range(150):
+        choice = rng.random()
+        if choice < 0.5 or not open_:
+            point = np.array([[rng.integers(3), rng.integers(2)]], dtype=float)
+            open_.append(history.append(point, asked=bool(rng.random() < 0.8)))
+        elif choice < 0.95:
+            number = open_.pop(rng.integers(len(open_)))
+            history.finish(number, np.array([rng.choice([0.0, 1.0, 2.0, np.nan, -np.inf])]))
+            told_.append(number)
+        elif told_:
+            history.remove(told_.pop(rng.integers(len(told_))))
+        for sign, discourage in ((1.0, True), (1.0, False), (-1.0, True)):
+            kept = history.data(sign, discourage=discourage)
+            known, history._known = history._known, {}
+            same_data(history.data(sign, discourage=discourage), kept)
+            history._known = known
+    assert len(told_) > 20
 
 
 # forgetting

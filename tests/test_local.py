@@ -112,6 +112,17 @@ def test_peaks_are_the_best_of_their_surroundings(space):
     assert list(got) == local.plain_peaks(rows, 0.2, 4)
 
 
+@pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
+@pytest.mark.parametrize("d", [1, 2, 3, 8])
+@pytest.mark.parametrize("own", [0.01, 0.1, 0.3])
+def test_compiled_peaks_are_the_same(d, own):
+    """Also beyond the cube, and on a grid of multiples of ``own``, where rounding decides."""
+    rng = np.random.default_rng(d)
+    for rows in (rng.random((200, d)), 8.0 * rng.random((200, d)) - 4.0, own * rng.integers(4, size=(100, d)), np.empty((0, d))):
+        for count in (1, 6, 1000):
+            assert list(NATIVE.peaks(np.ascontiguousarray(rows), own, count)) == local.plain_peaks(rows, own, count)
+
+
 def test_suggestions_of_a_batch_share_their_first_model():
     space = Space.of([(0, 1)] * 4)
     data = some(space, 60)

@@ -33,8 +33,9 @@ def small(monkeypatch):
 
 
 def plain(h: History, sign: float, **how: bool) -> Data:
-    """The definition: the data of a copy that keeps no index."""
+    """The definition: the data of a history that keeps no index and has forgotten its order."""
     limit, history.INDEXED = history.INDEXED, 10**9
+    h._known.clear()
     try:
         return h.data(sign, **how)
     finally:

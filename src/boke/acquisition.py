@@ -1,6 +1,7 @@
 """Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
 
-``gradient(X)`` returns values and slopes (n, d) together.
+``gradient(X)`` returns values and slopes (n, d) together, ``near`` the same function for places around some centers, and
+``polish`` where ``argmax.polish`` leads to, if that is compiled.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Acquisition(Protocol):
     def __call__(self, X: Array) -> Array: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Acquisition: ...
+    def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None: ...
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class UpperConfidenceBound:
 
     def near(self, centers: Array, radius: float) -> UpperConfidenceBound:
         return UpperConfidenceBound(self.model.near(centers, radius), self.beta, self.rho)
+
+    def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None:
+        return self.model.polish(X, scale, self.beta, self.rho, steps, leash)
 
     def corners(self, n: int) -> Array:
         """Candidates (3 n, 2) in the corners of Voronoi cells of a plane: the most promising n, from inside the cells.
@@ -79,6 +84,9 @@ class Mean:
     def near(self, centers: Array, radius: float) -> Mean:
         return Mean(self.model.near(centers, radius))
 
+    def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None:
+        return self.model.polish(X, scale, 0.0, 1.0, steps, leash)
+
 
 @dataclass(frozen=True)
 class Sparsity:
@@ -99,6 +107,9 @@ class Sparsity:
 
     def near(self, centers: Array, radius: float) -> Sparsity:
         return self  # far points are what it is about
+
+    def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None:
+        return None
 
 
 class Beta(Protocol):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.elementary import exp, squared_distances
 from boke.keys import Taken
 from boke.quasirandom import sobol
@@ -21,6 +22,7 @@ Rows = NDArray[np.int_]
 
 INCUMBENTS = 5  # centers whose close neighbourhood is screened
 STARTS = 16  # points that are polished
+GAP = 2.0  # bandwidths between starts
 LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
 LOCAL_PAYS = 1000  # below this many observations looking at neighbours only costs more than it saves
 
@@ -29,6 +31,7 @@ class Function(Protocol):
     def __call__(self, X: Array) -> Array: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Function: ...
+    def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None: ...
 
 
 def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator) -> Array:
@@ -134,11 +137,13 @@ class _Screen:
 
 
 def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Array]:
-    """Projected gradient ascent from every row of X (n, d) at once, each with its own step length.
+    """Projected gradient ascent from every row of X (n, d) at once, each with its own step length: points and values.
 
     ``scale`` (d,) is the unit of length of each column, 0 for a column that must not move. A step that gains makes
     the next one longer, one that loses makes it shorter; no row moves more than LEASH units from its start.
     """
+    if (compiled := f.polish(X, scale, steps, LEASH)) is not None:
+        return compiled
     start, X = X, X.copy()
     unit = np.where(scale > 0.0, scale, 1.0)
     values, slopes = f.gradient(X)
@@ -161,14 +166,19 @@ def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Arra
 
 
 def _spread(X: Array, n: int) -> Rows:
-    """The first n rows of X, passing over those closer than 2 to a chosen one: starts on one hill are one start."""
-    far = squared_distances(X, X) > 4.0
+    """The first n rows of X, passing over those within GAP of a chosen one: starts on one hill are one start."""
+    return np.array((plain_spread if NATIVE is None else NATIVE.spread)(X, GAP, n), dtype=np.int64)
+
+
+def plain_spread(X: Array, gap: float, n: int) -> list[int]:
+    """The same, and its definition."""
+    far = squared_distances(X, X) > gap**2
     left = np.ones(len(X), bool)
     chosen: list[int] = []
     while len(chosen) < n and left.any():
         chosen.append(int(np.argmax(left)))
         left &= far[chosen[-1]]
-    return np.array(chosen)
+    return chosen
 
 
 def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> float:

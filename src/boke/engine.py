@@ -70,6 +70,17 @@ class Observations:
             np.empty(0) if penalty is None else penalty,
         )
 
+    def polish(
+        self, silent: Observations | None, X: Array, bandwidth: Array, scale: Array, beta: float, rho: float, steps: int,
+        leash: float,
+    ) -> tuple[Array, Array] | None:
+        """Points and values that ``argmax.polish`` of m + β σ̂ leads to from X (n, d); None where it is not compiled."""
+        if self._native is None or self._factor != 1.0 or self.kernel.name != "gaussian" or len(self.Z.codes[0]):
+            return None
+        other = None if silent is None else silent._native
+        ell = np.ascontiguousarray(bandwidth)
+        return self._native.polish(other, np.ascontiguousarray(X), ell, scale, beta, rho, steps, leash)  # type: ignore[no-any-return]
+
     def __call__(self, Q: Points, *, gradient: bool = False, leave_one_out: bool = False) -> Sums:
         """W, S, mean, ln W and, when asked for, their gradients at the queries.
 

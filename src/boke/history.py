@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from boke.data import Data, finite
 from boke.elementary import log
-from boke.keys import Numbers, row_keys, uniform
+from boke.keys import Keys, Numbers, by_key, row_keys, uniform
 from boke.space import Array, Mask, Space
 from boke.view import Index, View
 
@@ -136,6 +136,7 @@ class History:
         self._reasons: dict[int, str] = {}
         self.arrivals = 0
         self._indexes: dict[tuple[float, bool], Index] = {}  # by sign, and whether failures discourage
+        self._known: dict[float, tuple[Keys, Numbers]] = {}  # by sign: told rows in the order of their content
         self._views: list[weakref.ref[View]] = []
         self._oldest: int | None = None  # pending trial that counts, once it is needed
 
@@ -269,6 +270,7 @@ class History:
         n = len(native)
         self.append(native, asked=False)
         self._indexes.clear()
+        self._known.clear()
         self._value[:n], self._state[:n], self._oldest = values, states, None
         self._told_at[:n], self._asked_at[:n] = told_at, asked_at
         self._reasons = dict(reasons)
@@ -299,19 +301,36 @@ class History:
         silent = pending | failed
         if discourage and complete.any():
             complete, silent = complete | failed, pending
-        X, y = x[complete], sign * self._value[:n][complete]
+        keys, numbers = self._ordered(sign, complete)
+        y = sign * self._value[numbers]
         missing = np.isnan(y)
-        y[missing] = np.nan  # one nan of all: its bits are part of the key
-        keys = row_keys(np.column_stack([X, y]))
-        order = np.argsort(keys, kind="stable")
-        X, y = X[order], y[order]
         if missing.any():
-            y[missing[order]] = np.nanmin(y, initial=np.inf)
+            y[missing] = np.nanmin(y, initial=np.inf)
         S = x[silent]
         if len(S):
             S = S[np.argsort(row_keys(S), kind="stable")]
-        numbers = np.flatnonzero(complete)[order]
-        return Data(X, finite(y), S, numbers, self._asked_at[numbers] >= 0, keys[order])
+        return Data(x[numbers], finite(y), S, numbers, self._asked_at[numbers] >= 0, keys)
+
+    def _ordered(self, sign: float, complete: Mask) -> tuple[Keys, Numbers]:
+        """The rows that a mask (n,) chooses, with the keys of their content, in the order of these.
+
+        Most of them are known from the last time: a told trial never changes.
+        """
+        keys, rows = self._known.get(sign, (np.empty(0, np.uint64), np.empty(0, np.int64)))
+        here = rows < len(complete)
+        here[here] = complete[rows[here]]
+        if not here.all():
+            keys, rows = keys[here], rows[here]
+        fresh = complete.copy()
+        fresh[rows] = False
+        if fresh.any():
+            new = np.flatnonzero(fresh)
+            y = sign * self._value[new]
+            y[np.isnan(y)] = np.nan  # one nan of all: its bits are part of the key
+            made = row_keys(np.column_stack([self._x[new], y]))
+            keys, rows = by_key(np.concatenate([keys, made]), np.concatenate([rows, new]))
+        self._known[sign] = keys, rows
+        return keys, rows
 
     def _view(self, sign: float, discourage: bool) -> View | None:
         """The same by an index; whoever still holds a view when the history changes keeps what it saw.

@@ -111,7 +111,7 @@ class Runs:
         keys = np.concatenate([keys for keys, _ in self._runs] or [np.empty(0, np.uint64)])
         numbers = np.concatenate([numbers for _, numbers in self._runs] or [np.empty(0, np.int64)])
         living = alive(numbers)
-        return _by_key(keys[living], numbers[living])[1]
+        return by_key(keys[living], numbers[living])[1]
 
     def between(self, start: int, stop: int) -> Numbers:
         """The numbers whose keys are in [start, stop)."""
@@ -136,7 +136,7 @@ class Runs:
             if not whole:
                 living &= away < np.uint64(seen)  # from what was last seen of a run on, others may come first
             if whole or np.count_nonzero(living) >= count:
-                return _by_key(away[living], found[living])[1][:count]
+                return by_key(away[living], found[living])[1][:count]
             ahead *= 2
         return np.empty(0, np.int64)
 
@@ -147,7 +147,8 @@ def _merged(a: tuple[Keys, Numbers], b: tuple[Keys, Numbers]) -> tuple[Keys, Num
     return keys[order], np.concatenate([a[1], b[1]])[order]
 
 
-def _by_key(keys: Keys, numbers: Numbers) -> tuple[Keys, Numbers]:
+def by_key(keys: Keys, numbers: Numbers) -> tuple[Keys, Numbers]:
+    """Both in the order of the keys, those of equal keys by number."""
     order = np.argsort(keys, kind="stable")
     keys, numbers = keys[order], numbers[order]
     if (keys[1:] == keys[:-1]).any():

@@ -133,6 +133,12 @@ class KernelModel:
             return Prediction(seen.mean, W, log_W)
         return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
 
+    def polish(
+        self, X: Array, scale: Array, beta: float, rho: float, steps: int, leash: float
+    ) -> tuple[Array, Array] | None:
+        """``argmax.polish`` of m + β (W + ρ)^(-1/2) where it is compiled, None otherwise."""
+        return self._sums.polish(self._hush, X, self.bandwidth, scale, beta, rho, steps, leash)
+
     def shares(self, x: ArrayLike) -> Array:
         """The weights (t,) with which the observations make up m(x); they sum to one."""
         Q = self._points(np.atleast_2d(np.asarray(x, dtype=float)))

@@ -330,8 +330,9 @@ class KRUCB:
 def incumbents(model: KernelModel) -> Array:
     """Centers for candidates, the best first: half of them the best observations, half spread over all ranks."""
     order = np.argsort(-model.y, kind="stable")
-    spread = order[np.linspace(0, len(order) - 1, CENTERS // 2).astype(int)]
-    return np.array(model.X[list(dict.fromkeys([*order[: CENTERS // 2].tolist(), *spread.tolist()]))])
+    best, spread = order[: CENTERS // 2], np.linspace(0, len(order) - 1, CENTERS // 2).astype(int)
+    others = spread[(spread >= len(best)) & (np.diff(spread, prepend=-1) > 0)]
+    return np.array(model.X[np.concatenate([best, order[others]])])
 
 
 def by_share(numbers: Numbers, shares: Array) -> list[tuple[int, float]]:

@@ -73,6 +73,12 @@ Result array(double *data, std::initializer_list<std::size_t> shape, nb::handle 
     return Result(data, shape.size(), shape.begin(), owner);
 }
 
+Result made(std::vector<double> &&values, std::initializer_list<std::size_t> shape) {
+    auto *kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void *memory) noexcept { delete static_cast<std::vector<double> *>(memory); });
+    return array(kept->data(), shape, owner);
+}
+
 class Sums {
   public:
     Sums(int kernel, Matrix z, Matrix codes, Vector y, Vector w, Vector penalty, const std::string &instructions)
@@ -113,9 +119,87 @@ class Sums {
         return nb::make_tuple(column(0), column(1), column(2), column(3), matrix(0), matrix(1), matrix(2));
     }
 
+    // Projected gradient ascent of m + beta (W + rho)^(-1/2), or of m alone, from every row of x (n, p): points and values.
+    nb::tuple polish(const Sums *silent, Matrix x, Vector bandwidth, Vector scale, double beta, double rho, std::size_t steps,
+                     double leash) const {
+        const std::size_t n = x.shape(0);
+        if (x.shape(1) != p_ || bandwidth.shape(0) != p_ || scale.shape(0) != p_ || c_ != 0 || (silent && silent->p_ != p_))
+            throw std::invalid_argument("Shapes do not agree.");
+        std::vector<double> points(x.data(), x.data() + n * p_), values(n);
+        {
+            nb::gil_scoped_release unlocked;
+            Climber climber{*this, silent, bandwidth.data(), scale.data(), beta, rho};
+            for (std::size_t i = 0; i < n; ++i) values[i] = climber.climb(points.data() + i * p_, steps, leash);
+        }
+        return nb::make_tuple(made(std::move(points), {n, p_}), made(std::move(values), {n}));
+    }
+
     std::size_t bytes() const { return z_.bytes() + codes_.bytes() + y_.bytes() + w_.bytes() + penalty_.bytes(); }
 
   private:
+    // One ascent at a time, with the memory that it needs.
+    struct Climber {
+        const Sums &seen;
+        const Sums *silent;
+        const double *bandwidth, *scale;
+        double beta, rho;
+        std::size_t p = seen.p_;
+        Column scratch{2 * p * LANES};
+        std::vector<double> z = std::vector<double>(p), out = std::vector<double>(5 + 3 * p),
+                            more = std::vector<double>(5 + 3 * p);
+
+        void evaluate(const Sums &sums, double *to) const {
+            const Data data{sums.kernel_, sums.t_, sums.groups_, p, 0, sums.z_.get(), sums.codes_.get(), sums.y_.get(), sums.w_.get(), sums.penalty_.get()};
+            sums.choice_.evaluate(data, Queries{1, z.data(), nullptr, -1, to, to + 1, to + 2, to + 3, to + 4, to + 5, to + 5 + p, to + 5 + 2 * p, scratch.get()});
+        }
+
+        double value(const double *x, double *slope) {
+            for (std::size_t k = 0; k < p; ++k) z[k] = x[k] / bandwidth[k];
+            evaluate(seen, out.data());
+            const double *dW = &out[5], *dmean = &out[5 + p];
+            for (std::size_t k = 0; k < p; ++k) slope[k] = dmean[k] / bandwidth[k];
+            if (beta == 0.0) return out[2];
+            if (silent) {
+                evaluate(*silent, more.data());
+                out[0] += more[0];
+                for (std::size_t k = 0; k < p; ++k) out[5 + k] += more[5 + k];
+            }
+            const double sigma = 1.0 / std::sqrt(out[0] + rho), fall = 0.5 * beta * sigma * sigma * sigma;
+            for (std::size_t k = 0; k < p; ++k) slope[k] -= fall * (dW[k] / bandwidth[k]);
+            return out[2] + beta * sigma;
+        }
+
+        double climb(double *x, std::size_t steps, double leash) {
+            const std::vector<double> start(x, x + p);
+            std::vector<double> slope(p), there(p), trial(p);
+            double best = value(x, slope.data()), length = 0.5;
+            for (std::size_t step = 1; step < steps; ++step) {
+                double square = 0.0, away = 0.0;
+                for (std::size_t k = 0; k < p; ++k) {
+                    const double up = slope[k] * scale[k];
+                    trial[k] = (up < 0.0 ? x[k] <= 0.0 : x[k] >= 1.0) ? 0.0 : up;
+                    square += trial[k] * trial[k];
+                }
+                const double norm = std::sqrt(square);
+                if (!(norm > 1e-12 && length > 0.05)) break;
+                for (std::size_t k = 0; k < p; ++k) {
+                    trial[k] = std::clamp(x[k] + trial[k] * (length / norm) * scale[k], 0.0, 1.0);
+                    const double moved = (trial[k] - start[k]) / (scale[k] > 0.0 ? scale[k] : 1.0);
+                    away += moved * moved;
+                }
+                const double found = value(trial.data(), there.data());
+                const bool gain = found > best && away <= leash * leash;
+                if (gain) {
+                    std::copy(trial.begin(), trial.end(), x);
+                    slope.swap(there);
+                    best = found;
+                }
+                length *= gain ? 1.5 : 0.35;
+            }
+            return best;
+        }
+    };
+
     // The queries of worker k: a contiguous share, so that every sum is the same whatever the number of workers.
     void part(const Data &data, const double *z, const double *codes, double *out, std::size_t n, bool gradient,
               bool leave_one_out, std::size_t k, std::size_t workers) const {
@@ -141,12 +225,6 @@ class Sums {
     Kernel kernel_;
     Choice choice_;
 };
-
-Result made(std::vector<double> &&values, std::initializer_list<std::size_t> shape) {
-    auto *kept = new std::vector<double>(std::move(values));
-    nb::capsule owner(kept, [](void *memory) noexcept { delete static_cast<std::vector<double> *>(memory); });
-    return array(kept->data(), shape, owner);
-}
 
 nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig> multipliers) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
@@ -244,19 +322,49 @@ double side(Flags successes, Flags aside, std::size_t patience, const std::vecto
 // The first `count` rows with no earlier row within `own` of them in every column.
 std::vector<std::size_t> peaks(Matrix rows, double own, std::size_t count) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
+    // Squares in the first two columns, larger than `own` by more than rounding, and a rim of empty ones: what is near a
+    // row is in one of nine.
+    constexpr std::size_t MOST = 64, WIDE = MOST + 2;
+    auto place = [&](std::size_t i, std::size_t k) {
+        return k < d ? static_cast<std::size_t>(std::clamp(rows.data()[i * d + k] / (1.000001 * own), 0.0, MOST - 1.0)) : 0;
+    };
+    std::vector<std::vector<std::size_t>> squares(WIDE * WIDE);
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < n && found.size() < count; ++i) {
         const double *x = rows.data() + i * d;
+        const std::size_t at = (place(i, 0) + 1) * WIDE + place(i, 1) + 1;
         bool alone = true;
-        for (std::size_t j = 0; j < i && alone; ++j) {
-            const double *better = rows.data() + j * d;
-            std::size_t k = 0;
-            while (k < d && std::abs(better[k] - x[k]) <= own) ++k;
-            alone = k < d;
-        }
+        for (std::size_t line = at - WIDE; line <= at + WIDE && alone; line += WIDE)
+            for (std::size_t square = line - 1; square <= line + 1 && alone; ++square)
+                for (std::size_t j = 0; j < squares[square].size() && alone; ++j) {
+                    const double *better = rows.data() + squares[square][j] * d;
+                    std::size_t k = 0;
+                    while (k < d && std::abs(better[k] - x[k]) <= own) ++k;
+                    alone = k < d;
+                }
+        squares[at].push_back(i);
         if (alone) found.push_back(i);
     }
     return found;
+}
+
+// The first `count` rows, passing over those that are not farther than `gap` from a chosen one.
+std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
+    const std::size_t n = rows.shape(0), d = rows.shape(1);
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < n && chosen.size() < count; ++i) {
+        bool far = true;
+        for (const std::size_t j : chosen) {
+            double square = 0.0;
+            for (std::size_t k = 0; k < d; ++k) {
+                const double away = rows.data()[j * d + k] - rows.data()[i * d + k];
+                square += away * away;
+            }
+            far = far && square > gap * gap;
+        }
+        if (far) chosen.push_back(i);
+    }
+    return chosen;
 }
 
 // y (n) is finite and below 1e150; lengths may be infinite.
@@ -296,6 +404,8 @@ NB_MODULE(_native, m) {
              nb::arg("codes"), nb::arg("y"), nb::arg("w"), nb::arg("penalty"), nb::arg("instructions") = "")
         .def("__call__", &Sums::evaluate, nb::arg("z"), nb::arg("codes"), nb::arg("gradient") = false,
              nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
+        .def("polish", &Sums::polish, nb::arg("silent").none(), nb::arg("x"), nb::arg("bandwidth"), nb::arg("scale"), nb::arg("beta"),
+             nb::arg("rho"), nb::arg("steps"), nb::arg("leash"), "Ascent of IKR-UCB; boke.argmax has its definition.")
         .def_prop_ro("bytes", &Sums::bytes);
     bind_local_gp(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
@@ -308,6 +418,7 @@ NB_MODULE(_native, m) {
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
+    m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);
