@@ -160,6 +160,84 @@ def test_columns_without_effect_are_shrunk():
     assert np.abs(by).max() <= 3.0
 
 
+def test_slopes_of_the_likelihood_in_the_metric():
+    """By finite differences in every entry of a matrix behind the observations."""
+    Z, Y, J = problem(8, noise=0.2)
+    model = LocalGP(Z, Y, J)
+    length, trend, noise, *_ = model.hyperparameters
+
+    def value(entries):
+        changed = LocalGP(Z, Y, J)
+        changed.Z = Z @ (np.eye(3) + entries.reshape(3, 3))
+        return changed.stretched(np.zeros(3))[0]
+
+    slopes = model.metric_slopes()
+    np.testing.assert_allclose(slopes.ravel(), numeric_gradient(value, np.zeros(9)), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(np.diag(slopes), model.stretched(np.zeros(3))[1], rtol=1e-12)
+    np.testing.assert_allclose(slopes, slopes.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [0, 1, 2, 3, 8])
+def test_eigenvectors(d):
+    rng = np.random.default_rng(d)
+    for A in (
+        rng.normal(size=(d, d)),
+        np.diag(rng.normal(size=d)),
+        np.ones((d, d)),
+        np.zeros((d, d)),
+        1e200 * np.eye(d),
+    ):
+        A = A + A.T
+        V = gp.eigenvectors(A)
+        np.testing.assert_allclose(V.T @ V, np.eye(d), atol=1e-12)
+        inside = V.T @ A @ V
+        np.testing.assert_allclose(inside, np.diag(np.diag(inside)), atol=1e-12 * max(1.0, np.abs(A).max(initial=0.0)))
+
+
+def valley(angle, n=40):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(n, 2))
+    along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+    y = np.sin(6.0 * Z @ across) - 0.1 * np.square(Z @ along)
+    return Z, (y - y.mean()) / y.std(), across
+
+
+@pytest.mark.parametrize("angle", [0.4, 0.8, 2.0])
+def test_axes_turn_to_those_of_the_function(angle):
+    Z, y, across = valley(angle)
+    model = gp.fit(Z, y[None], np.zeros(1))
+    found = gp.turn(model, Z, y[None], np.zeros(1))
+    assert found is not None
+    lengths = np.linalg.norm(found, axis=0)
+    assert lengths.max() > 2.0 * lengths.min()
+    assert abs(found[:, np.argmax(lengths)] @ across) > 0.98 * lengths.max()  # what it depends on is made long
+    assert gp.fit(gp.turned(Z, found), y[None], np.zeros(1)).hyperparameters[4] > model.hyperparameters[4] + 2.0
+
+
+def test_axes_stay_where_columns_are_enough_or_nothing_is_known():
+    for Z, y in (valley(0.0)[:2], (np.zeros((30, 2)), np.zeros(30)), problem(3, 30, 2, noise=3.0)[:2]):
+        y = np.atleast_2d(y)[:1]
+        model = gp.fit(np.ascontiguousarray(Z), np.ascontiguousarray(y), np.zeros(1))
+        assert gp.turn(model, Z, y, np.zeros(1)) is None
+
+
+def test_a_climb_in_turned_columns_is_one_in_the_columns():
+    Z, Y, J = problem(5)
+    T = np.random.default_rng(3).normal(size=(3, 3))
+    low, high = np.full(3, -0.4), np.full(3, 0.3)
+    starts = np.random.default_rng(0).uniform(low, high, (6, 3))
+    for make in (LocalGP, *([engine.NATIVE.LocalGP] if engine.NATIVE else [])):
+        model = make(Z, Y, J, LENGTHS, TRENDS, NOISES, START)
+        tops, values = model.climb(starts, Y[0].max(), low, high, 60, T)
+        assert ((tops >= low) & (tops <= high)).all()
+        np.testing.assert_allclose(values, model.log_ei(np.ascontiguousarray(tops @ T), Y[0].max()), rtol=1e-9)
+        many = np.random.default_rng(1).uniform(low, high, (4000, 3))
+        assert values.max() >= model.log_ei(np.ascontiguousarray(many @ T), Y[0].max()).max() - 0.01
+        same = model.climb(starts, Y[0].max(), low, high, 60, np.eye(3))
+        plain = model.climb(starts, Y[0].max(), low, high, 60)
+        np.testing.assert_array_equal(same[0], plain[0])
+
+
 @native
 @settings(deadline=None, max_examples=30)
 @given(
@@ -197,8 +275,9 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
         for a, b in zip(fast.stretch(1.0, 3.0, 20, 0.01), slow.stretch(1.0, 3.0, 20, 0.01), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(fast.metric_slopes(), slow.metric_slopes(), rtol=1e-8, atol=1e-8)
         tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01)
-        results.append((*tops, fast.draw(Q, normal), *shapes, *fast.stretched(np.full(4, 0.2))))
+        results.append((*tops, fast.draw(Q, normal), *shapes, *fast.stretched(np.full(4, 0.2)), fast.metric_slopes()))
     np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):

@@ -357,7 +357,9 @@ def test_before_shows_what_was_known_when_a_trial_was_asked(seed):
         same_data(history.data(1.0, before=number, discourage=True), discouraged)
 
 
-@pytest.mark.parametrize("memory", [None, Memory(window=15), Memory(half_life=10.0)], ids=["all", "window", "half-life"])
+@pytest.mark.parametrize(
+    "memory", [None, Memory(window=15), Memory(half_life=10.0)], ids=["all", "window", "half-life"]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_that_is_kept_is_that_of_a_history_asked_for_the_first_time(seed, memory):
     """Over long random histories of tell, fail, pending and remove; on a coarse grid, where keys tie."""

@@ -118,9 +118,59 @@ def test_peaks_are_the_best_of_their_surroundings(space):
 def test_compiled_peaks_are_the_same(d, own):
     """Also beyond the cube, and on a grid of multiples of ``own``, where rounding decides."""
     rng = np.random.default_rng(d)
-    for rows in (rng.random((200, d)), 8.0 * rng.random((200, d)) - 4.0, own * rng.integers(4, size=(100, d)), np.empty((0, d))):
+    for rows in (
+        rng.random((200, d)),
+        8.0 * rng.random((200, d)) - 4.0,
+        own * rng.integers(4, size=(100, d)),
+        np.empty((0, d)),
+    ):
         for count in (1, 6, 1000):
             assert list(NATIVE.peaks(np.ascontiguousarray(rows), own, count)) == local.plain_peaks(rows, own, count)
+
+
+def test_a_valley_across_the_columns_is_followed_in_the_plane():
+    """A sharp ridge along axes of its own, which no quadratic describes: without axes that turn it is followed slowly."""
+    angle = 0.6
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+    def regret(x):
+        along, across = R @ (x - np.array([0.37, 0.62]))
+        return float(along**2 + 100.0 * abs(across))
+
+    finals = {}
+    for turns in (local.TURNS, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(local, "TURNS", turns)
+            if turns == 1:
+                patch.setattr(gp, "turn", lambda *_: None)
+            best = []
+            for seed in range(3):
+                optimizer = Optimizer([(0, 1)] * 2, rng=seed)
+                for _ in range(120):
+                    trial = optimizer.ask()
+                    optimizer.tell(trial, regret(trial.x))
+                best.append(optimizer.best.value)
+            finals[turns] = np.median(best)
+    assert finals[local.TURNS] < 5e-3
+    assert finals[local.TURNS] < 0.2 * finals[1]
+
+
+def test_axes_do_not_turn_under_noise_in_gridded_spaces_or_with_few_observations(monkeypatch):
+    asked = []
+    monkeypatch.setattr(gp, "turn", lambda *_: asked.append(1))
+    rng = np.random.default_rng(0)
+    plane, grid = Space.of([(0, 1)] * 2), Space({"a": Int(0, 100), "b": Float(0, 1)})
+    X = rng.random((60, 2))
+    noisy = rng.normal(size=60)
+    for space, points, y in (
+        (plane, X, noisy),
+        (grid, grid.snap(X), X.sum(axis=1)),
+        (plane, X[:23], X[:23].sum(axis=1)),
+    ):
+        local.fit(Data(points, y, X[:0]), space, points[np.argmax(y)])
+    assert not asked
+    local.fit(Data(X[:24], X[:24].sum(axis=1), X[:0]), plane, X[0])
+    assert asked
 
 
 def test_suggestions_of_a_batch_share_their_first_model():

@@ -71,7 +71,14 @@ class Observations:
         )
 
     def polish(
-        self, silent: Observations | None, X: Array, bandwidth: Array, scale: Array, beta: float, rho: float, steps: int,
+        self,
+        silent: Observations | None,
+        X: Array,
+        bandwidth: Array,
+        scale: Array,
+        beta: float,
+        rho: float,
+        steps: int,
         leash: float,
     ) -> tuple[Array, Array] | None:
         """Points and values that ``argmax.polish`` of m + β σ̂ leads to from X (n, d); None where it is not compiled."""

@@ -7,7 +7,7 @@ quadratic, on rugged ground the first term takes over. l, a and the noise are po
 the marginal likelihood along its axes; the signal's variance is its maximizer in closed form. The values come in
 several versions, different monotone transformations of the same observations, and the likelihood, with its Jacobian,
 chooses among those as well. Where not all columns matter alike, factors of the columns are found by climbing the
-likelihood along its gradient.
+likelihood along its gradient, and where it is not the columns that matter, axes of their own.
 
 This is the definition; ``boke._native.LocalGP`` is its compiled twin. No BLAS, for the reason given in ``boke.sums``.
 """
@@ -36,6 +36,7 @@ ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
 STRETCHES = 6  # evaluations of the likelihood in search of these
 WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
+TURN_WORTH = 1.0  # of log likelihood that axes of their own must gain beyond that, for each column
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -71,6 +72,57 @@ def stretch(model: Any, d: int) -> Array | None:
         return None
     by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
     return exp(by) if gain > WORTH * (d + 2) else None
+
+
+def turn(model: Any, Z: Array, Y: Array, jacobian: Array) -> Array | None:
+    """A matrix (d, d) to multiply a model's observations Z (n, d) with, where that makes it more likely by so much more
+    than factors of the columns that it is worth it; None elsewhere.
+
+    Its columns are the directions in which the likelihood's slope in the metric is largest and smallest, the
+    eigenvectors of that slope, each with a factor. They are made once for all suggestions of a batch.
+    """
+    return _turned(model, Z.tobytes(), Y.tobytes(), jacobian.tobytes(), Z.shape[1])
+
+
+@lru_cache(maxsize=8)
+def _turned(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | None:
+    length, _, _ = model.at
+    _, trend, noise, *_ = model.hyperparameters
+    rows, y = np.frombuffer(Z).reshape(-1, d), np.frombuffer(Y).reshape(-1, len(Z) // (8 * d))
+    axes = eigenvectors(model.metric_slopes())
+    # distances are the same, so this is the same model: nothing is searched for
+    same = fit(turned(rows, axes), y, np.frombuffer(jacobian), (LENGTHS[length],), (trend,), (noise,), (0, 0, 0))
+    by, gain = same.stretch(SPREAD, MOST, STRETCHES, 0.01)
+    _, plain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
+    return axes * exp(by) if gain > max(plain + TURN_WORTH * d, WORTH * (d + 2)) else None
+
+
+def turned(Z: Array, matrix: Array) -> Array:
+    """Z (n, d) times a matrix (d, d)."""
+    return np.asarray(np.einsum("nj,jk->nk", Z, matrix))
+
+
+def eigenvectors(A: Array) -> Array:
+    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine.
+
+    Each makes an entry beside the diagonal zero; for small matrices a few rounds over all entries are enough.
+    """
+    d = len(A)
+    A, V, small = A.copy(), np.eye(d), 1e-15 * np.abs(A).max(initial=0.0)
+    for _ in range(20):
+        large = [(i, j) for i in range(d) for j in range(i + 1, d) if abs(A[i, j]) > small]
+        for i, j in large:
+            if abs(A[i, j]) > small:
+                cot = (A[j, j] - A[i, i]) / (2.0 * A[i, j])  # of twice the angle
+                tan = math.copysign(1.0, cot) / (abs(cot) + math.hypot(1.0, cot))
+                cos = 1.0 / math.hypot(1.0, tan)
+                rotation, pair = np.array([[cos, tan * cos], [-tan * cos, cos]]), [i, j]
+                A[:, pair] = turned(A[:, pair], rotation)
+                A[pair] = turned(A[pair].T, rotation).T
+                V[:, pair] = turned(V[:, pair], rotation)
+        if not large:
+            break
+    return V
 
 
 class LocalGP:
@@ -139,12 +191,17 @@ class LocalGP:
         gain = improvement_slope(u)
         return np.log(sd) + log_h, dsd / sd[:, None] + gain[:, None] * (dmean - u[:, None] * dsd) / sd[:, None]
 
-    def climb(self, Q: Array, best: float, low: Array, high: Array, evaluations: int) -> tuple[Array, Array]:
-        """Local maxima of log EI in the box [low, high] from every row of Q, and their values."""
+    def climb(
+        self, Q: Array, best: float, low: Array, high: Array, evaluations: int, turn: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Local maxima of log EI in the box [low, high] from every row of Q, and their values.
+
+        With ``turn`` (d, d) the model is of Q times it.
+        """
 
         def value(x: Array) -> tuple[float, Array]:
-            (f,), (slope,) = self.log_ei_gradient(x[None], best)
-            return f, slope
+            (f,), (slope,) = self.log_ei_gradient(x[None] if turn is None else turned(x[None], turn), best)
+            return f, slope if turn is None else np.einsum("jk,k->j", turn, slope)
 
         tops = [ascend(value, q, low, high, evaluations, ENOUGH) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
@@ -165,25 +222,35 @@ class LocalGP:
         return by, f - (self._known[self._at] - float(self.jacobian[self._version]))
 
     def stretched(self, by: Array) -> tuple[float, Array]:
-        """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in ``by`` (d,).
+        """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in ``by`` (d,)."""
+        value, slopes = self._changed(self.Z * np.exp(by))
+        return value, np.diag(slopes).copy()
 
-        With α = K⁻¹ y and P = (n α α' / y'α - K⁻¹) / 2 they are Σ P ∘ dK: that of the Matérn part is
-        ρ (z_i - z_j)², with ρ as in the slope of log EI, that of the trend 4 a (1 + z_i·z_j) z_i z_j.
+    def metric_slopes(self) -> Array:
+        """The slopes (d, d) of the log likelihood in the entries of a matrix that Z is multiplied with, at the identity."""
+        return self._changed(self.Z)[1]
+
+    def _changed(self, Z: Array) -> tuple[float, Array]:
+        """The log likelihood, less its Jacobian, of other columns Z (n, d), and its slopes in a matrix (d, d) behind Z.
+
+        With α = K⁻¹ y and P = (n α α' / y'α - K⁻¹) / 2 they are Σ P ∘ dK: that of the Matérn part is ρ (z_i - z_j)(z_i - z_j)',
+        with ρ as in the slope of log EI, that of the trend 2 a (1 + z_i·z_j) (z_i z_j' + z_j z_i').
         """
-        Z, n = self.Z * np.exp(by), len(self.Z)
+        n, d = Z.shape
         squared, gram = np.square(Z[:, None] - Z[None]).sum(axis=2), np.einsum("id,jd->ij", Z, Z)
         K, own = _covariance(squared, gram, self._length, self._a, self._noise)
         L = cholesky(K + np.diag(own))
         if L is None:
-            return -math.inf, np.zeros_like(by)
+            return -math.inf, np.zeros((d, d))
         inverse, forward = solve_lower(L, np.eye(n)), solve_lower(L, self.Y[self._version])
         total = max(float(np.einsum("i,i->", forward, forward)), 1e-30 * n)
         alpha = np.einsum("ij,i->j", inverse, forward)
         P = 0.5 * (n / total * np.outer(alpha, alpha) - np.einsum("ki,kj->ij", inverse, inverse))
         r = np.sqrt(squared) * math.sqrt(5.0) / self._length
         radial = -5.0 / (3.0 * self._length**2) * (1.0 + r) * np.exp(-r)
-        slopes = np.einsum("ij,ijd->d", P * radial, np.square(Z[:, None] - Z[None]))
-        slopes += np.einsum("ij,id,jd->d", P * 4.0 * self._a * (1.0 + gram), Z, Z)
+        away = Z[:, None] - Z[None]
+        slopes = np.einsum("ij,ijk,ijl->kl", P * radial, away, away)
+        slopes += np.einsum("ij,ik,jl->kl", P * 4.0 * self._a * (1.0 + gram), Z, Z)
         return -float(np.log(np.diag(L)).sum()) - 0.5 * n * math.log(total / n), slopes
 
     def draw(self, Q: Array, normal: Array) -> Array:

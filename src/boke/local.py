@@ -49,12 +49,17 @@ class Noise:
 FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
+TURNS = 3  # times that the axes of a model may turn
+EARLIEST, ENTRIES = (
+    24,
+    3,
+)  # observations from which on they may, and for each entry of a metric: with fewer it is a guess
 RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A fitted model with what is needed to use it: z = (features - origin) / scale, column by column.
+    """A fitted model with what is needed to use it: z = (features - origin) / scale, column by column, times ``turn``.
 
     Attributes:
         center: The incumbent (d,), observed best or, under noise, smoothed best.
@@ -80,9 +85,15 @@ class LocalModel:
     radius: float
     rugged: bool = False
     unprobed: bool = False
+    turn: Array | None = None
 
     def z(self, features: Array) -> Array:
-        return np.asarray((features - self.origin) / self.scale)
+        return _z(features, self.origin, self.scale, self.turn)
+
+
+def _z(features: Array, origin: Array, scale: Array, turn: Array | None) -> Array:
+    z = np.asarray((features - origin) / scale)
+    return z if turn is None else gp.turned(z, turn)
 
 
 @dataclass(frozen=True)
@@ -256,7 +267,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     noise, unless what looks like it is to be averaged out all the same.
     """
     count, noises, start = NEAREST, gp.NOISES, gp.START
-    stretch = np.ones(1)  # of the columns; a second model takes over that of the first
+    stretch, turn = np.ones(1), None  # of the columns; a second model takes over those of the first
     noise: Noise | None = None
     rugged = unprobed = False
     for last in (False, True):
@@ -264,11 +275,19 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         points, origin = features(X, space), features(center[None], space)[0]
         radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
         scale = radius / stretch
-        Z = (points - origin) / scale
+        Z = _z(points, origin, scale, turn)
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
-        if not last and (found := gp.stretch(model, Z.shape[1])) is not None:
-            stretch, scale, Z = found, scale / found, Z * found
+        turns = space.smooth and len(Z) >= max(EARLIEST, ENTRIES * space.dim * (space.dim + 1) / 2)
+        for _ in range(0 if last else TURNS if turns and _quiet(model) else 1):
+            if turns and _quiet(model) and (axes := gp.turn(model, Z, Y, jacobian)) is not None:
+                turn, Z = axes if turn is None else gp.turned(turn, axes), gp.turned(Z, axes)
+            elif (factors := gp.stretch(model, Z.shape[1])) is None:
+                break
+            elif turn is None:
+                stretch, scale, Z = stretch * factors, scale / factors, Z * factors
+            else:
+                turn, Z = turn * factors, Z * factors
             model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
         _, _, share, _, _, version = model.hyperparameters
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
@@ -288,12 +307,16 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
             count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
-        S = (features(silent, space) - origin) / scale
+        S = _z(features(silent, space), origin, scale, turn)
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
     scale = np.broadcast_to(scale, origin.shape)
-    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version, radius, rugged, unprobed)
+    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version, radius, rugged, unprobed, turn)
+
+
+def _quiet(model: Any) -> bool:
+    return bool(model.hyperparameters[2] < FAINT.share)
 
 
 def _deviation(model: Any, y: Array, version: Array) -> float:
@@ -336,7 +359,8 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
 def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> tuple[Array, Array]:
     """Climb from every row of X in the numeric columns, categories stay as they are: points and values."""
     if not space.mixed:
-        tops, values = fitted.model.climb(fitted.z(X), fitted.best, fitted.z(low), fitted.z(high), EVALUATIONS)
+        start, bottom, top = (_z(x, fitted.origin, fitted.scale, None) for x in (X, low, high))
+        tops, values = fitted.model.climb(start, fitted.best, bottom, top, EVALUATIONS, fitted.turn)
         tops = np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high)
         if space.smooth:
             return tops, values

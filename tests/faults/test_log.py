@@ -92,7 +92,10 @@ def test_row_09_interrupts(tmp_path, observed):
         assert "KeyboardInterrupt" in err and err.count("Traceback") == 1
         known, optimizer = log_not_lost(path + ".ledger", path)
         assert not any(t.state is State.PENDING for t in optimizer.history)
-    out = finish(start("minimize", path, known + 5))
+    # Ctrl-C may come when a result is in the log and not yet in the ledger: the budget counts those of the log
+    complete = sum(t.state is State.COMPLETE for t in optimizer.history)
+    assert known <= complete <= known + 6
+    out = finish(start("minimize", path, complete + 5))
     assert "status 0" in out and log_not_lost(path + ".ledger", path)[0] == known + 5
     assert max(seconds) < 20  # the promise is 2 s on an idle machine; a hang is what the test is after
     observed(f"{known} results, all there, no trial left pending; the slowest end took {max(seconds):.1f} s")

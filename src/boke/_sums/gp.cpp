@@ -226,10 +226,11 @@ void finish(GP &gp) {
     for (std::size_t i = 0; i < n; ++i) add(gp.alpha, gp.work[i], gp.inverse + i * stride, beyond(i + 1));
 }
 
-// The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in these.
+// The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in these, or, into
+// `metric` (d * d), in all entries of a matrix that the columns are multiplied with, from the identity on.
 //
 // With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
-double stretched(const GP &gp, const double *by, double *slope, double *work) {
+double stretched(const GP &gp, const double *by, double *slope, double *metric, double *work) {
     const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = n * stride;
     double *gram = work, *radial = gram + square, *inverse = radial + square;
     GP own = gp;  // its own places for what differs
@@ -296,6 +297,11 @@ double stretched(const GP &gp, const double *by, double *slope, double *work) {
         products(both, stride, n, column, stride, along);
         slope[k] = 0.0;
         for (std::size_t i = 0; i < n; ++i) slope[k] += column[i] * (along[i] + squares[i] * column[i]);
+        for (std::size_t l = 0; metric != nullptr && l < d; ++l) {
+            const double *other = own.by_column + l * stride;
+            metric[k * d + l] = 0.0;
+            for (std::size_t i = 0; i < n; ++i) metric[k * d + l] += other[i] * (along[i] + squares[i] * column[i]);
+        }
     }
     return -half - 0.5 * count * __builtin_log(sum / count);
 }

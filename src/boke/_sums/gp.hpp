@@ -36,7 +36,7 @@ struct GPFunctions {
     void (*finish)(GP &);
     // The same as the likelihood, but for the Jacobian, with columns stretched by exp(by), and its slopes in `by`;
     // work: (d + 4 n + 2) * stride.
-    double (*stretched)(const GP &, const double *by, double *slope, double *work);
+    double (*stretched)(const GP &, const double *by, double *slope, double *metric, double *work);
     void (*predict)(const GP &, const double *q, std::size_t m, double *mean, double *sd, double *work);
     // Log expected improvement over `best` at one point and, if asked for, its slopes.
     double (*log_ei)(const GP &, const double *q, double best, double *slope, double *work);

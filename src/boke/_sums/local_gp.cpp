@@ -2,6 +2,7 @@
 #include "local_gp.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -178,16 +180,31 @@ class LocalGP {
         return nb::make_tuple(array(values, {values.size()}), array(slopes, {values.size(), d_}));
     }
 
-    // The tops of log EI that are reached from the rows of q inside [low, high], and their values.
-    nb::tuple climb(Matrix q, double best, Vector low, Vector high, std::size_t evaluations) const {
+    // The tops of log EI that are reached from the rows of q inside [low, high], and their values; with `turn` (d, d) the
+    // model is of q times it.
+    nb::tuple climb(Matrix q, double best, Vector low, Vector high, std::size_t evaluations, std::optional<Matrix> turn) const {
         check(q);
+        if (turn && (turn->shape(0) != d_ || turn->shape(1) != d_)) throw std::invalid_argument("A turn has a row and a column for each column.");
         if (low.shape(0) != d_ || high.shape(0) != d_) throw std::invalid_argument("Shapes of the box do not agree.");
         const std::size_t m = q.shape(0);
         Numbers tops(q.data(), q.data() + m * d_), values(m);
         {
             nb::gil_scoped_release unlocked;
             Numbers work(5 * stride_);
-            auto value = [&](const double *x, double *slope) { return run_.log_ei(gp_, x, best, slope, work.data()); };
+            Numbers there(d_), steep(d_);
+            auto value = [&](const double *x, double *slope) {
+                if (!turn) return run_.log_ei(gp_, x, best, slope, work.data());
+                for (std::size_t k = 0; k < d_; ++k) {
+                    there[k] = 0.0;
+                    for (std::size_t j = 0; j < d_; ++j) there[k] += x[j] * turn->data()[j * d_ + k];
+                }
+                const double f = run_.log_ei(gp_, there.data(), best, steep.data(), work.data());
+                for (std::size_t j = 0; j < d_; ++j) {
+                    slope[j] = 0.0;
+                    for (std::size_t k = 0; k < d_; ++k) slope[j] += turn->data()[j * d_ + k] * steep[k];
+                }
+                return f;
+            };
             for (std::size_t i = 0; i < m; ++i)
                 values[i] = ascend(value, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
         }
@@ -201,7 +218,7 @@ class LocalGP {
         {
             nb::gil_scoped_release unlocked;
             auto value = [&](const double *x, double *slope) {
-                double f = run_.stretched(gp_, x, slope, work.data());
+                double f = run_.stretched(gp_, x, slope, nullptr, work.data());
                 for (std::size_t k = 0; k < d_; ++k) {
                     f -= 0.5 * x[k] * x[k] / (spread * spread);
                     slope[k] -= x[k] / (spread * spread);
@@ -218,8 +235,15 @@ class LocalGP {
     nb::tuple stretched(Vector by) const {
         if (by.shape(0) != d_) throw std::invalid_argument("There must be a factor for each column.");
         Numbers slope(d_), work((d_ + 4 * n_ + 2) * stride_);
-        const double value = run_.stretched(gp_, by.data(), slope.data(), work.data());
+        const double value = run_.stretched(gp_, by.data(), slope.data(), nullptr, work.data());
         return nb::make_tuple(value, array(slope, {d_}));
+    }
+
+    // The slopes of the likelihood in the entries of a matrix (d, d) that the columns are multiplied with, at the identity.
+    Result metric_slopes() const {
+        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_), work((d_ + 4 * n_ + 2) * stride_);
+        run_.stretched(gp_, by.data(), slope.data(), metric.data(), work.data());
+        return array(metric, {d_, d_});
     }
 
     // A function drawn from the posterior, at the rows of q, from as many standard normal numbers.
@@ -331,10 +355,12 @@ void bind_local_gp(nb::module_ &m) {
         .def("predict", &LocalGP::predict)
         .def("log_ei", &LocalGP::log_ei)
         .def("log_ei_gradient", &LocalGP::log_ei_gradient)
-        .def("climb", &LocalGP::climb)
+        .def("climb", &LocalGP::climb, nb::arg("q"), nb::arg("best"), nb::arg("low"), nb::arg("high"), nb::arg("evaluations"),
+             nb::arg("turn") = nb::none())
         .def("draw", &LocalGP::draw)
         .def("stretch", &LocalGP::stretch)
         .def("stretched", &LocalGP::stretched)
+        .def("metric_slopes", &LocalGP::metric_slopes)
         .def("fitted", &LocalGP::fitted)
         .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
