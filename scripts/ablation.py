@@ -100,7 +100,11 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "q20": ("explores more, q = 0.2", Patched(BOKELocal(n_init=0, q=0.2))),
     "region": ("no trust region: a box of side 0.8", Patched(BOKELocal(n_init=0, region=WHOLE))),
     "peaks": ("never looks at another peak", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
-    "stretch": ("all columns matter alike", Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None)),
+    "stretch": (
+        "all columns matter alike",
+        Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None, gp__turn=lambda *_: None),
+    ),
+    "turn": ("axes do not turn", Patched(BOKELocal(n_init=0), gp__turn=lambda *_: None, local__TURNS=1)),
     "probe": ("noise is believed without a probe", Patched(BOKELocal(n_init=0), probe__repeats=lambda *_: False)),
     "rugged": ("rugged functions are never averaged", Patched(BOKELocal(n_init=0), local__RUGGED=0.0)),
     "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)))),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
 from boke import argmax as module
+from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
 from boke.argmax import argmax, around, plain_spread, polish
 from boke.bandwidth import Silverman
 from boke.compiled import NATIVE

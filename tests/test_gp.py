@@ -164,7 +164,6 @@ def test_slopes_of_the_likelihood_in_the_metric():
     """By finite differences in every entry of a matrix behind the observations."""
     Z, Y, J = problem(8, noise=0.2)
     model = LocalGP(Z, Y, J)
-    length, trend, noise, *_ = model.hyperparameters
 
     def value(entries):
         changed = LocalGP(Z, Y, J)

@@ -225,9 +225,9 @@ def test_the_best_point_is_looked_at_again_before_noise_is_believed():
     before = local.fit(data, space, data.best)
     assert before.noise is not None and before.unprobed and not before.rugged
     x = suggest(data, space)
-    assert 0.0 < np.abs(x - data.best).max() < probe.CLOSE * before.radius
+    assert 0.0 < np.abs(x - data.best).max() < probe.CLOSE * before.frame.radius
     pending = Data(data.X, data.y, x[None], data.numbers)  # nobody asks twice
-    assert np.abs(suggest(pending, space) - data.best).max() > probe.CLOSE * before.radius
+    assert np.abs(suggest(pending, space) - data.best).max() > probe.CLOSE * before.frame.radius
     believed = local.fit(probed(data, space, -0.4), space, data.best)
     assert believed.noise is not None and not believed.unprobed
     plateau = local.fit(probed(data, space, 0.0), space, data.best)

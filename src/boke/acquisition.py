@@ -1,7 +1,7 @@
 """Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
 
-``gradient(X)`` returns values and slopes (n, d) together, ``near`` the same function for places around some centers, and
-``polish`` where ``argmax.polish`` leads to, if that is compiled.
+``gradient(X)`` returns values and slopes (n, d) together, ``near`` the same function for places around some centers,
+and ``polish`` where ``argmax.polish`` leads to, if that is compiled.
 """
 
 from __future__ import annotations

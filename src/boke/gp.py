@@ -62,7 +62,6 @@ def _made(Z: bytes, Y: bytes, jacobian: bytes, shape: tuple[int, int], *grid: An
     return (LocalGP if NATIVE is None else NATIVE.LocalGP)(z.reshape(shape), y.reshape(-1, shape[0]), j, *grid)
 
 
-@lru_cache(maxsize=8)
 def stretch(model: Any, d: int) -> Array | None:
     """Factors of the d columns of a model's observations under which it is more likely; None if not by enough.
 
@@ -70,8 +69,14 @@ def stretch(model: Any, d: int) -> Array | None:
     """
     if d == 1:
         return None
-    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
+    by, gain = _factors(model)
     return exp(by) if gain > WORTH * (d + 2) else None
+
+
+@lru_cache(maxsize=8)
+def _factors(model: Any) -> tuple[Array, float]:
+    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
+    return by, float(gain)
 
 
 def turn(model: Any, Z: Array, Y: Array, jacobian: Array) -> Array | None:
@@ -92,9 +97,8 @@ def _turned(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | 
     axes = eigenvectors(model.metric_slopes())
     # distances are the same, so this is the same model: nothing is searched for
     same = fit(turned(rows, axes), y, np.frombuffer(jacobian), (LENGTHS[length],), (trend,), (noise,), (0, 0, 0))
-    by, gain = same.stretch(SPREAD, MOST, STRETCHES, 0.01)
-    _, plain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
-    return axes * exp(by) if gain > max(plain + TURN_WORTH * d, WORTH * (d + 2)) else None
+    by, gain = _factors(same)
+    return axes * exp(by) if gain > max(_factors(model)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
 
 
 def turned(Z: Array, matrix: Array) -> Array:
@@ -222,19 +226,20 @@ class LocalGP:
         return by, f - (self._known[self._at] - float(self.jacobian[self._version]))
 
     def stretched(self, by: Array) -> tuple[float, Array]:
-        """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in ``by`` (d,)."""
+        """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); its slopes in ``by`` (d,)."""
         value, slopes = self._changed(self.Z * np.exp(by))
         return value, np.diag(slopes).copy()
 
     def metric_slopes(self) -> Array:
-        """The slopes (d, d) of the log likelihood in the entries of a matrix that Z is multiplied with, at the identity."""
+        """The slopes (d, d) of the log likelihood in the entries of a matrix that Z is multiplied with, at unity."""
         return self._changed(self.Z)[1]
 
     def _changed(self, Z: Array) -> tuple[float, Array]:
         """The log likelihood, less its Jacobian, of other columns Z (n, d), and its slopes in a matrix (d, d) behind Z.
 
-        With α = K⁻¹ y and P = (n α α' / y'α - K⁻¹) / 2 they are Σ P ∘ dK: that of the Matérn part is ρ (z_i - z_j)(z_i - z_j)',
-        with ρ as in the slope of log EI, that of the trend 2 a (1 + z_i·z_j) (z_i z_j' + z_j z_i').
+        With α = K⁻¹ y and P = (n α α' / y'α - K⁻¹) / 2 they are Σ P ∘ dK: that of the Matérn part is
+        ρ (z_i - z_j) (z_i - z_j)', with ρ as in the slope of log EI, that of the trend
+        2 a (1 + z_i·z_j) (z_i z_j' + z_j z_i').
         """
         n, d = Z.shape
         squared, gram = np.square(Z[:, None] - Z[None]).sum(axis=2), np.einsum("id,jd->ij", Z, Z)

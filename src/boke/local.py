@@ -15,6 +15,7 @@ from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.elementary import largest_differences, squared_distances
+from boke.frame import Frame, change
 from boke.keys import Numbers
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
@@ -59,41 +60,33 @@ RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A fitted model with what is needed to use it: z = (features - origin) / scale, column by column, times ``turn``.
+    """A fitted model with what is needed to use it.
 
     Attributes:
+        frame: The coordinates that it is in.
         center: The incumbent (d,), observed best or, under noise, smoothed best.
         best: The value to improve on, as the model sees it: that of the center, and a margin under noise.
         noise: The noise that the model found; None is none.
         X: The observations (n, d) that it is of.
         y: Their values (n,).
         version: Which version of the values it has chosen.
-        radius: Of the neighbourhood: root mean square distance of the observations from the origin.
         rugged: Whether what looked like noise is none: values come back.
         unprobed: Whether that is not known yet.
     """
 
     model: Any
-    origin: Array
-    scale: Array
+    frame: Frame
     center: Array
     best: float
     noise: Noise | None
     X: Array
     y: Array
     version: int
-    radius: float
     rugged: bool = False
     unprobed: bool = False
-    turn: Array | None = None
 
     def z(self, features: Array) -> Array:
-        return _z(features, self.origin, self.scale, self.turn)
-
-
-def _z(features: Array, origin: Array, scale: Array, turn: Array | None) -> Array:
-    z = np.asarray((features - origin) / scale)
-    return z if turn is None else gp.turned(z, turn)
+        return self.frame.z(features)
 
 
 @dataclass(frozen=True)
@@ -155,9 +148,9 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
 
 def _probe(fitted: LocalModel, data: Data, space: Space) -> Array | None:
     """A point beside the best one, to see whether its value comes back; None if one is being evaluated already."""
-    x = probe.beside(data.best, fitted.radius)
+    x = probe.beside(data.best, fitted.frame.radius)
     pending = data.nearest_silent(x, 1, space)
-    if len(pending) and np.abs(pending - x).max() < probe.CLOSE * fitted.radius:
+    if len(pending) and np.abs(pending - x).max() < probe.CLOSE * fitted.frame.radius:
         return None
     return None if data.taken(space.encode(space.decode(x[None])))[0] else x
 
@@ -266,33 +259,32 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     ended, but without a trend: noise is easily taken for one. Where a probe has shown that values come back there is no
     noise, unless what looks like it is to be averaged out all the same.
     """
-    count, noises, start = NEAREST, gp.NOISES, gp.START
-    stretch, turn = np.ones(1), None  # of the columns; a second model takes over those of the first
+    count, noises, start, d = NEAREST, gp.NOISES, gp.START, space.dim
+    frame = Frame(features(center[None], space)[0], 1.0, np.ones(1))  # a second model takes over its stretch and turn
     noise: Noise | None = None
     rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
         radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
-        scale = radius / stretch
-        Z = _z(points, origin, scale, turn)
+        frame = replace(frame, origin=origin, radius=radius)
+        Z = frame.z(points)
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
-        turns = space.smooth and len(Z) >= max(EARLIEST, ENTRIES * space.dim * (space.dim + 1) / 2)
+        turns = space.smooth and d > 1 and len(Z) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2)
         for _ in range(0 if last else TURNS if turns and _quiet(model) else 1):
-            if turns and _quiet(model) and (axes := gp.turn(model, Z, Y, jacobian)) is not None:
-                turn, Z = axes if turn is None else gp.turned(turn, axes), gp.turned(Z, axes)
-            elif (factors := gp.stretch(model, Z.shape[1])) is None:
+            by = gp.turn(model, Z, Y, jacobian) if turns and _quiet(model) else None
+            by = gp.stretch(model, Z.shape[1]) if by is None else by
+            if by is None:
                 break
-            elif turn is None:
-                stretch, scale, Z = stretch * factors, scale / factors, Z * factors
-            else:
-                turn, Z = turn * factors, Z * factors
+            frame, Z = frame.changed(by), change(Z, by)
             model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
         _, _, share, _, _, version = model.hyperparameters
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         if noise is not None and space.smooth and not (last or average):
-            known = probe.repeats(*data.nearest(center, SMOOTHED, space), radius, _deviation(model, y, Y[version]))
+            known = probe.repeats(
+                *data.nearest(center, SMOOTHED, space), frame.radius, _deviation(model, y, Y[version])
+            )
             rugged, unprobed = known is True, known is None
             if rugged:
                 noise, noises = None, QUIET
@@ -307,12 +299,11 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
             count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
-        S = _z(features(silent, space), origin, scale, turn)
+        S = frame.z(features(silent, space))
         Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
-    scale = np.broadcast_to(scale, origin.shape)
-    return LocalModel(model, origin, scale, X[chosen], best, noise, X, y, version, radius, rugged, unprobed, turn)
+    return LocalModel(model, frame, X[chosen], best, noise, X, y, version, rugged, unprobed)
 
 
 def _quiet(model: Any) -> bool:
@@ -358,10 +349,11 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
 
 def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> tuple[Array, Array]:
     """Climb from every row of X in the numeric columns, categories stay as they are: points and values."""
+    frame = fitted.frame
     if not space.mixed:
-        start, bottom, top = (_z(x, fitted.origin, fitted.scale, None) for x in (X, low, high))
-        tops, values = fitted.model.climb(start, fitted.best, bottom, top, EVALUATIONS, fitted.turn)
-        tops = np.minimum(np.maximum(fitted.origin + fitted.scale * tops, low), high)
+        start, bottom, top = (frame.straight(x) for x in (X, low, high))
+        tops, values = fitted.model.climb(start, fitted.best, bottom, top, EVALUATIONS, frame.turn)
+        tops = np.minimum(np.maximum(frame.back(tops), low), high)
         if space.smooth:
             return tops, values
     elif space.categorical.all():
@@ -372,10 +364,10 @@ def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) 
         for i, x in enumerate(X):
             z = fitted.z(features(x[None], space))
             bottom, ceiling = z[0].copy(), z[0].copy()
-            bottom[:k] = (low[numeric] - fitted.origin[:k]) / fitted.scale[:k]
-            ceiling[:k] = (high[numeric] - fitted.origin[:k]) / fitted.scale[:k]
+            bottom[:k] = (low[numeric] - frame.origin[:k]) / frame.scale[:k]
+            ceiling[:k] = (high[numeric] - frame.origin[:k]) / frame.scale[:k]
             top, _ = fitted.model.climb(z, fitted.best, bottom, ceiling, EVALUATIONS)
-            there = fitted.origin[:k] + fitted.scale[:k] * top[0, :k]
+            there = frame.origin[:k] + frame.scale[:k] * top[0, :k]
             tops[i, numeric] = np.minimum(np.maximum(there, low[numeric]), high[numeric])
     tops = space.snap(tops)
     return tops, fitted.model.log_ei(fitted.z(features(tops, space)), fitted.best)
