@@ -50,7 +50,7 @@ class Noise:
 FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
-TURNS = 3  # times that the axes of a model may turn
+TURNS, SURE = 3, 1e-5  # times that the axes of a model may turn, and the share of noise below which they may
 EARLIEST, ENTRIES = (
     24,
     3,
@@ -272,8 +272,8 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
         turns = space.smooth and d > 1 and len(Z) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2)
-        for _ in range(0 if last else TURNS if turns and _quiet(model) else 1):
-            by = gp.turn(model, Z, Y, jacobian) if turns and _quiet(model) else None
+        for _ in range(0 if last else TURNS if turns and _sure(model) else 1):
+            by = gp.turn(model, Z, Y, jacobian) if turns and _sure(model) else None
             by = gp.stretch(model, Z.shape[1]) if by is None else by
             if by is None:
                 break
@@ -306,8 +306,8 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     return LocalModel(model, frame, X[chosen], best, noise, X, y, version, rugged, unprobed)
 
 
-def _quiet(model: Any) -> bool:
-    return bool(model.hyperparameters[2] < FAINT.share)
+def _sure(model: Any) -> bool:
+    return bool(model.hyperparameters[2] < SURE)
 
 
 def _deviation(model: Any, y: Array, version: Array) -> float:
