@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boke import engine
+from boke import engine, local
 from boke.acquisition import PaperBeta, UCB1Beta
 from boke.bandwidth import FillDistanceSchedule, Fixed, LeastSquaresCV, MaximumLikelihoodCV, Scott, Silverman
 from boke.data import Data
@@ -233,7 +233,22 @@ def traces():
                 data = some_data(space, t, seed=t, silent=2 if t else 0)
                 x = policy.suggest(data, space, Key(11, len(data.points))).x
                 out[f"{type(policy).__name__} {name} {t}"] = [round(float(v), 9) for v in x]
+    plane, ridge = Space.of([(0, 1)] * 2), across_the_columns()
+    x = BOKELocal().suggest(ridge, plane, Key(11, len(ridge.y))).x
+    out["BOKELocal ridge 40"] = [round(float(v), 9) for v in x]
     return out
+
+
+def across_the_columns() -> Data:
+    """A sharp ridge across the columns: the axes of the local model turn."""
+    X = np.random.default_rng(0).random((40, 2))
+    y = -np.square(X.sum(axis=1) - 0.9) - 30.0 * np.abs(X[:, 0] - X[:, 1] - 0.1)
+    return Data(X, y, X[:0], np.arange(40))
+
+
+def test_the_axes_turn_on_the_ridge_of_the_golden_trace():
+    data = across_the_columns()
+    assert local.fit(data, Space.of([(0, 1)] * 2), data.best).frame.turn is not None
 
 
 def test_golden_traces():
