@@ -96,7 +96,8 @@ def _turned(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | 
     rows, y = np.frombuffer(Z).reshape(-1, d), np.frombuffer(Y).reshape(-1, len(Z) // (8 * d))
     axes = eigenvectors(model.metric_slopes())
     # distances are the same, so this is the same model: nothing is searched for
-    same = fit(turned(rows, axes), y, np.frombuffer(jacobian), (LENGTHS[length],), (trend,), (noise,), (0, 0, 0))
+    grid: dict[str, Any] = {"lengths": (LENGTHS[length],), "trends": (trend,), "noises": (noise,), "start": (0, 0, 0)}
+    same = fit(turned(rows, axes), y, np.frombuffer(jacobian), **grid)
     by, gain = _factors(same)
     return axes * exp(by) if gain > max(_factors(model)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
 
