@@ -188,6 +188,7 @@ def test_eigenvectors(d):
     ):
         A = A + A.T
         V = gp.eigenvectors(A)
+        np.testing.assert_allclose(V, gp.plain_eigenvectors(A), atol=1e-12)
         np.testing.assert_allclose(V.T @ V, np.eye(d), atol=1e-12)
         inside = V.T @ A @ V
         np.testing.assert_allclose(inside, np.diag(np.diag(inside)), atol=1e-12 * max(1.0, np.abs(A).max(initial=0.0)))

@@ -108,16 +108,26 @@ def turned(Z: Array, matrix: Array) -> Array:
 
 
 def eigenvectors(A: Array) -> Array:
-    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine.
+    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine."""
+    if NATIVE is None:
+        return plain_eigenvectors(A)
+    return np.asarray(NATIVE.eigenvectors(np.ascontiguousarray(A)))
 
-    Each makes an entry beside the diagonal zero; for small matrices a few rounds over all entries are enough.
+
+def plain_eigenvectors(A: Array) -> Array:
+    """The same, and its definition.
+
+    Each rotation makes an entry beside the diagonal zero; a few rounds over all of them are enough.
     """
     d = len(A)
     A, V, small = A.copy(), np.eye(d), 1e-15 * np.abs(A).max(initial=0.0)
     for _ in range(20):
-        large = [(i, j) for i in range(d) for j in range(i + 1, d) if abs(A[i, j]) > small]
-        for i, j in large:
-            if abs(A[i, j]) > small:
+        large = False
+        for i in range(d):
+            for j in range(i + 1, d):
+                if not abs(A[i, j]) > small:
+                    continue
+                large = True
                 cot = (A[j, j] - A[i, i]) / (2.0 * A[i, j])  # of twice the angle
                 tan = math.copysign(1.0, cot) / (abs(cot) + math.hypot(1.0, cot))
                 cos = 1.0 / math.hypot(1.0, tan)

@@ -367,6 +367,37 @@ std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     return chosen;
 }
 
+// The eigenvectors of a symmetric matrix (d, d), as columns.
+Result eigenvectors(Matrix matrix) {
+    const std::size_t d = matrix.shape(0);
+    if (matrix.shape(1) != d) throw std::invalid_argument("The matrix must be square.");
+    std::vector<double> A(matrix.data(), matrix.data() + d * d), V(d * d, 0.0);
+    double small = 0.0;
+    for (std::size_t i = 0; i < d; ++i) V[i * d + i] = 1.0;
+    for (const double entry : A) small = std::max(small, 1e-15 * std::abs(entry));
+    auto rotate = [](double &a, double &b, double cos, double sin) {
+        const double first = a * cos + b * -sin;
+        b = a * sin + b * cos;
+        a = first;
+    };
+    bool large = true;
+    for (int round = 0; large && round < 20; ++round) {
+        large = false;
+        for (std::size_t i = 0; i < d; ++i)
+            for (std::size_t j = i + 1; j < d; ++j) {
+                if (!(std::abs(A[i * d + j]) > small)) continue;
+                large = true;
+                const double cot = (A[j * d + j] - A[i * d + i]) / (2.0 * A[i * d + j]);
+                const double tan = std::copysign(1.0, cot) / (std::abs(cot) + std::hypot(1.0, cot));
+                const double cos = 1.0 / std::hypot(1.0, tan), sin = tan * cos;
+                for (std::size_t k = 0; k < d; ++k) rotate(A[k * d + i], A[k * d + j], cos, sin);
+                for (std::size_t k = 0; k < d; ++k) rotate(A[i * d + k], A[j * d + k], cos, sin);
+                for (std::size_t k = 0; k < d; ++k) rotate(V[k * d + i], V[k * d + j], cos, sin);
+            }
+    }
+    return made(std::move(V), {d, d});
+}
+
 // y (n) is finite and below 1e150; lengths may be infinite.
 nb::tuple warped(Vector y, const std::vector<double> &lengths) {
     const std::size_t n = y.shape(0), versions = lengths.size();
@@ -419,6 +450,7 @@ NB_MODULE(_native, m) {
     m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
+    m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.gp has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);
