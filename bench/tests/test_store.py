@@ -55,6 +55,12 @@ def test_finished_runs_are_never_written_over_and_failed_ones_are(store):
     assert store._db.execute("SELECT attempts FROM runs").fetchone() == (2,)
 
 
+def test_extras_stay_in_a_plan(store, plan):
+    for extras in (True, False):
+        store.remember(replace(plan("one"), extras=extras), "2026")
+    assert [found.extras for found in store.plans()] == [True]
+
+
 def test_plans_come_back_in_the_order_of_their_use(store, plan):
     for name, time in (("late", "2026-02"), ("early", "2026-01")):
         store.remember(plan(name, scale=0.5), time)

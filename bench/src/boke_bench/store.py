@@ -208,9 +208,13 @@ class Store:
             return sum(self._db.execute("DELETE FROM runs WHERE id = ?", (id,)).rowcount for id in ids)
 
     def remember(self, experiment: Experiment, time: str) -> None:
-        """Keep the definition of an experiment that is run, so that a report needs the store only."""
+        """Keep the definition of an experiment that is run, so that a report needs the store only.
+
+        Extras that were run once stay in the plan: a later run of some other optimizer must not hide them.
+        """
         self._db.execute(
-            "INSERT OR REPLACE INTO plans VALUES(?, ?, ?, ?, ?)",
+            "INSERT INTO plans VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET extras = max(extras, excluded.extras), "
+            "definition = excluded.definition, time = excluded.time",
             (experiment.name, str(experiment.scale), experiment.extras, json.dumps(experiment.definition), time),
         )
 
