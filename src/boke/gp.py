@@ -86,11 +86,11 @@ def turn(model: Any, Z: Array, Y: Array, jacobian: Array) -> Array | None:
     Its columns are the directions in which the likelihood's slope in the metric is largest and smallest, the
     eigenvectors of that slope, each with a factor. They are made once for all suggestions of a batch.
     """
-    return _turned(model, Z.tobytes(), Y.tobytes(), jacobian.tobytes(), Z.shape[1])
+    return _axes(model, Z.tobytes(), Y.tobytes(), jacobian.tobytes(), Z.shape[1])
 
 
 @lru_cache(maxsize=8)
-def _turned(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | None:
+def _axes(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | None:
     length, _, _ = model.at
     _, trend, noise, *_ = model.hyperparameters
     rows, y = np.frombuffer(Z).reshape(-1, d), np.frombuffer(Y).reshape(-1, len(Z) // (8 * d))

@@ -51,10 +51,8 @@ FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
 TURNS, SURE = 3, 1e-5  # times that the axes of a model may turn, and the share of noise below which they may
-EARLIEST, ENTRIES = (
-    24,
-    3,
-)  # observations from which on they may, and for each entry of a metric: with fewer it is a guess
+EARLIEST = 24  # observations from which on they may,
+ENTRIES = 3  # and for each entry of a metric: with fewer it would be a guess
 RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 
