@@ -8,7 +8,7 @@ from oracles import numeric_gradient
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
-from boke import engine, gp
+from boke import engine, gp, rotations
 from boke.gp import LENGTHS, NOISES, START, TRENDS, LocalGP, improvement_slope, log_improvement
 
 native = pytest.mark.skipif(engine.NATIVE is None, reason="the sums are not compiled here")
@@ -187,8 +187,8 @@ def test_eigenvectors(d):
         1e200 * np.eye(d),
     ):
         A = A + A.T
-        V = gp.eigenvectors(A)
-        np.testing.assert_allclose(V, gp.plain_eigenvectors(A), atol=1e-12)
+        V = rotations.eigenvectors(A)
+        np.testing.assert_allclose(V, rotations.plain_eigenvectors(A), atol=1e-12)
         np.testing.assert_allclose(V.T @ V, np.eye(d), atol=1e-12)
         inside = V.T @ A @ V
         np.testing.assert_allclose(inside, np.diag(np.diag(inside)), atol=1e-12 * max(1.0, np.abs(A).max(initial=0.0)))
@@ -211,7 +211,7 @@ def test_axes_turn_to_those_of_the_function(angle):
     lengths = np.linalg.norm(found, axis=0)
     assert lengths.max() > 2.0 * lengths.min()
     assert abs(found[:, np.argmax(lengths)] @ across) > 0.98 * lengths.max()  # what it depends on is made long
-    assert gp.fit(gp.turned(Z, found), y[None], np.zeros(1)).hyperparameters[4] > model.hyperparameters[4] + 2.0
+    assert gp.fit(rotations.turned(Z, found), y[None], np.zeros(1)).hyperparameters[4] > model.hyperparameters[4] + 2.0
 
 
 def test_axes_stay_where_columns_are_enough_or_nothing_is_known():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from boke.gp import turned
+from boke.rotations import turned
 from boke.space import Array
 
 

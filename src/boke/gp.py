@@ -24,6 +24,7 @@ import scipy
 
 from boke.compiled import NATIVE
 from boke.elementary import exp
+from boke.rotations import eigenvectors, turned
 from boke.space import Array
 
 LENGTHS = (0.3, 0.6, 1.2, 2.5, 5.0)  # in units of the median distance between observations
@@ -100,44 +101,6 @@ def _axes(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | No
     same = fit(turned(rows, axes), y, np.frombuffer(jacobian), **grid)
     by, gain = _factors(same)
     return axes * exp(by) if gain > max(_factors(model)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
-
-
-def turned(Z: Array, matrix: Array) -> Array:
-    """Z (n, d) times a matrix (d, d)."""
-    return np.asarray(np.einsum("nj,jk->nk", Z, matrix))
-
-
-def eigenvectors(A: Array) -> Array:
-    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine."""
-    if NATIVE is None:
-        return plain_eigenvectors(A)
-    return np.asarray(NATIVE.eigenvectors(np.ascontiguousarray(A)))
-
-
-def plain_eigenvectors(A: Array) -> Array:
-    """The same, and its definition.
-
-    Each rotation makes an entry beside the diagonal zero; a few rounds over all of them are enough.
-    """
-    d = len(A)
-    A, V, small = A.copy(), np.eye(d), 1e-15 * np.abs(A).max(initial=0.0)
-    for _ in range(20):
-        large = False
-        for i in range(d):
-            for j in range(i + 1, d):
-                if not abs(A[i, j]) > small:
-                    continue
-                large = True
-                cot = (A[j, j] - A[i, i]) / (2.0 * A[i, j])  # of twice the angle
-                tan = math.copysign(1.0, cot) / (abs(cot) + math.hypot(1.0, cot))
-                cos = 1.0 / math.hypot(1.0, tan)
-                rotation, pair = np.array([[cos, tan * cos], [-tan * cos, cos]]), [i, j]
-                A[:, pair] = turned(A[:, pair], rotation)
-                A[pair] = turned(A[pair].T, rotation).T
-                V[:, pair] = turned(V[:, pair], rotation)
-        if not large:
-            break
-    return V
 
 
 class LocalGP:

@@ -450,7 +450,7 @@ NB_MODULE(_native, m) {
     m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
-    m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.gp has their definition.");
+    m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);
