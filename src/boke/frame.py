@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,7 +19,7 @@ class Frame:
     Attributes:
         origin: The center of a neighbourhood (d,).
         radius: Of the neighbourhood: root mean square distance of its observations from the origin.
-        stretch: Factors (d,) of the columns, or one (1,) for all.
+        stretch: Factors (d,) of the columns.
         turn: See above.
     """
 
@@ -26,9 +28,9 @@ class Frame:
     stretch: Array
     turn: Array | None = None
 
-    @property
+    @cached_property
     def scale(self) -> Array:
-        return np.broadcast_to(self.radius / self.stretch, self.origin.shape)
+        return np.asarray(self.radius / self.stretch)
 
     def straight(self, features: Array) -> Array:
         """The coordinates before the turn: a box is one in these."""
@@ -46,6 +48,12 @@ class Frame:
         if by.ndim == 1 and self.turn is None:
             return replace(self, stretch=self.stretch * by)
         return replace(self, turn=by if self.turn is None else change(self.turn, by))
+
+
+def around(origin: Array, points: Array, shape: Frame | None = None) -> Frame:
+    """The frame of a neighbourhood (n, d) of the origin (d,), with the stretch and turn of another one."""
+    radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
+    return Frame(origin, radius, np.ones(len(origin))) if shape is None else replace(shape, origin=origin, radius=radius)
 
 
 def change(Z: Array, by: Array) -> Array:

@@ -15,7 +15,7 @@ from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.elementary import largest_differences, squared_distances
-from boke.frame import Frame, change
+from boke.frame import Frame, around, change
 from boke.keys import Numbers
 from boke.quasirandom import sobol
 from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
@@ -115,18 +115,23 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         trials: Which trials are what.
         rng: Randomness of the candidates.
     """
-    fitted = fit(data, space, data.best)
-    if fitted.unprobed and (x := _probe(fitted, data, space)) is not None:
-        return x
-    if fitted.noise is None:
-        numbers, successes = data.outcomes(trials.local, REPLAYED)
-        region = replace(region, settled=max(region.settled, RUGGED)) if fitted.rugged else region
-        side = region.side(successes, trials.aside(numbers), space.dim)
-        if side < region.settled and trials.aside(np.array([trials.number]))[0]:
-            if fitted.rugged:  # what lies under the ruggedness may be better elsewhere
+    numbers, successes = data.outcomes(trials.local, REPLAYED)
+    aside, may = trials.aside(numbers), bool(trials.aside(np.array([trials.number]))[0])
+    side = region.side(successes, aside, space.dim)
+    there = None
+    if may and side < region.settled and _quiet(data, space):
+        there = _elsewhere(trials.seen(), space, rng)
+    if there is not None:
+        fitted, side = there
+    else:
+        fitted = fit(data, space, data.best)
+        if fitted.unprobed and (x := _probe(fitted, data, space)) is not None:
+            return x
+        if fitted.rugged:
+            region = replace(region, settled=max(region.settled, RUGGED))
+            side = region.side(successes, aside, space.dim)
+            if may and side < region.settled:  # what lies under the ruggedness may be better elsewhere
                 fitted = fit(data, space, data.best, average=True)
-            else:
-                fitted, side = _elsewhere(trials.seen(), space, rng) or (fitted, side)
     if fitted.noise is not None:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -258,14 +263,13 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     noise, unless what looks like it is to be averaged out all the same.
     """
     count, noises, start, d = NEAREST, gp.NOISES, gp.START, space.dim
-    frame = Frame(features(center[None], space)[0], 1.0, np.ones(1))  # a second model takes over its stretch and turn
+    frame: Frame | None = None  # a second model takes over its stretch and turn
     noise: Noise | None = None
     rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
-        points, origin = features(X, space), features(center[None], space)[0]
-        radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
-        frame = replace(frame, origin=origin, radius=radius)
+        points = features(X, space)
+        frame = around(features(center[None], space)[0], points, frame)
         Z = frame.z(points)
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
@@ -302,6 +306,14 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
     return LocalModel(model, frame, X[chosen], best, noise, X, y, version, rugged, unprobed)
+
+
+def _quiet(data: Data, space: Space) -> bool:
+    """Whether a model around the best observation finds no noise: the first of ``fit``, before it takes shape."""
+    X, y = data.nearest(data.best, NEAREST, space)
+    points = features(X, space)
+    model = gp.fit(around(features(data.best[None], space)[0], points).z(points), *warped(y))
+    return bool(model.hyperparameters[2] < FAINT.share)
 
 
 def _sure(model: Any) -> bool:
