@@ -16,19 +16,21 @@ def test_success_is_judged_in_the_order_of_numbers():
     def local(which):
         return np.isin(which, [4, 2, 1])
 
-    def outcomes(last=10, sign=1.0, asked=None):
-        which, successes = Data(np.zeros((5, 1)), sign * y, np.zeros((0, 1)), numbers, asked).outcomes(local, last)
+    def outcomes(since=0, sign=1.0, asked=None):
+        data = Data(np.zeros((5, 1)), sign * y, np.zeros((0, 1)), numbers, asked)
+        which, successes, values = data.outcomes(local, since)
+        assert values.tolist() == [sign * y[numbers == n][0] for n in which]
         return list(zip(which.tolist(), successes.tolist(), strict=True))
 
     assert outcomes() == [(1, True), (2, True), (4, True)]
-    assert outcomes(last=2) == [(2, True), (4, True)]
+    assert outcomes(since=2) == [(2, True), (4, True)]
     assert outcomes(sign=-1.0) == [(1, False), (2, False), (4, False)]
     assert outcomes(asked=numbers > 1) == [(2, True), (4, True)]  # trial 1 was not asked for
 
 
 def test_data_without_numbers_have_no_outcomes():
-    numbers, successes = Data(np.zeros((9, 1)), np.zeros(9), np.zeros((0, 1))).outcomes(lambda n: n >= 0, 5)
-    assert len(numbers) == len(successes) == 0
+    data = Data(np.zeros((9, 1)), np.zeros(9), np.zeros((0, 1)))
+    assert [len(column) for column in data.outcomes(lambda n: n >= 0, 0)] == [0, 0, 0]
 
 
 def test_nearest_and_reach_by_a_double_loop():

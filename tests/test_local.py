@@ -7,7 +7,7 @@ from boke import Categorical, Float, Int, Optimizer, gp, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
-from boke.region import TrustRegion
+from boke.region import Search, TrustRegion
 from boke.space import Space
 
 MIXED = Space({"a": Float(1e-4, 1.0, log=True), "n": Int(1, 9), "c": Categorical(["x", "y", "z"]), "b": Float(0, 1)})
@@ -63,7 +63,7 @@ def test_a_small_region_keeps_the_suggestion_near_the_best():
     failures[np.argmax(data.y)] = False
     x = suggest(worse, space, mask=failures & (data.numbers > data.numbers[np.argmax(data.y)]))
     after = int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum())
-    side = TrustRegion().side(np.zeros(after, bool), np.zeros(after, bool), 3)
+    side = TrustRegion().replay(np.zeros(after, bool), np.zeros(after), np.zeros(after, bool), 3).side
     assert np.abs(x - best).max() <= 0.5 * side + 1e-12
 
 
@@ -87,6 +87,34 @@ def test_a_settled_region_looks_elsewhere_every_other_time():
     assert (np.abs(goes - best).max(axis=1) > 0.05).all()
     wide = suggest(data, space, aside=True)  # no outcomes yet: the region has not settled
     np.testing.assert_array_equal(wide, suggest(data, space))
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)] * 2), MIXED], ids=["2", "mixed"])
+def test_a_collapsed_region_searches_elsewhere_from_a_random_point(space, monkeypatch):
+    data = some(space, 60)
+    data = Data(data.X, data.y, data.silent, data.numbers)  # all asked for
+
+    def next_one(search, seed=0):
+        monkeypatch.setattr(TrustRegion, "replay", lambda *_: search)
+        return suggest(data, space, seed, mask=slice(None), aside=True)
+
+    begins = np.array([next_one(Search(1e-5, True, -1), seed) for seed in range(30)])
+    np.testing.assert_array_equal(space.snap(begins), begins)
+    assert np.ptp(begins[:, 0]) > 0.7  # anywhere
+    center = data.X[40]
+    goes_on = next_one(Search(1e-5, True, 40, 0.1))
+    numeric = ~space.categorical
+    assert (np.abs(goes_on - center)[numeric] <= np.maximum(0.05, space.spacing[numeric]) + 1e-12).all()
+    assert not (goes_on == center).all()
+
+
+def test_a_finite_space_is_left_to_the_first_search_where_the_second_would_repeat_itself(monkeypatch):
+    space = Space({"n": Int(0, 9), "m": Int(0, 9)})
+    X = space.unit_arms if space.unit_arms is not None else space.enumerate(100)[:-1]
+    data = Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X)), np.zeros(len(X), bool))
+    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5, True, -1))
+    found = [suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(5)]
+    assert all(x is None or not (x == X).all(axis=1).any() for x in found)
 
 
 @pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 3), MIXED], ids=["1", "3", "mixed"])
@@ -250,7 +278,7 @@ def test_a_settled_region_of_a_rugged_function_is_averaged_every_other_time(monk
     seen = []
     of = local.fit
     monkeypatch.setattr(local, "fit", lambda *a, **o: seen.append(o) or of(*a, **o))
-    monkeypatch.setattr(TrustRegion, "side", lambda *_: 0.15)
+    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(0.15))
     suggest(data, space, aside=True)
     suggest(data, space, aside=False)
     assert seen == [{}, {"average": True}, {}]
@@ -343,9 +371,9 @@ def test_the_region_is_the_same_whoever_tells_and_in_whatever_order():
 def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
     seen = []
 
-    def outcomes(data, ours, last):
+    def outcomes(data, ours, since):
         seen.append(np.sort(data.numbers[ours(data.numbers) & data.asked]))
-        return data.numbers[:0], data.asked[:0]
+        return data.numbers[:0], data.asked[:0], data.y[:0]
 
     monkeypatch.setattr(Data, "outcomes", outcomes)
     optimizer = Optimizer([(0, 1)] * 2, rng=5)

@@ -1,11 +1,17 @@
 import numpy as np
 import pytest
 
-from boke.region import LARGEST_SIDE, SMALLEST_SIDE, TrustRegion, box
+from boke.region import COLLAPSED, LARGEST_SIDE, REPLAYED, SMALLEST_SIDE, Search, TrustRegion, box, replayed_from
+
+
+def replay(region, successes, aside=None, values=None, dim=5):
+    n = len(successes)
+    values = np.zeros(n) if values is None else np.array(values, float)
+    return region.replay(np.array(successes, bool), values, np.array([False] * n if aside is None else aside, bool), dim)
 
 
 def side(region, successes, dim):
-    return region.side(np.array(successes, bool), np.zeros(len(successes), bool), dim)
+    return replay(region, successes, dim=dim).side
 
 
 def test_the_side_follows_success_and_failure():
@@ -34,7 +40,7 @@ def test_below_settled_only_successes_of_trials_that_looked_elsewhere_count():
     region = TrustRegion(start=0.4, shrink=0.5, patience=1, settled=0.15)
 
     def side(successes, aside):
-        return region.side(np.array(successes, bool), np.array(aside, bool), 5)
+        return replay(region, successes, aside).side
 
     assert side([0, 0], [1, 1]) == 0.1  # not settled yet: outcomes like any others
     assert side([0, 0, 0, 0], [0, 0, 1, 1]) == 0.1
@@ -43,13 +49,50 @@ def test_below_settled_only_successes_of_trials_that_looked_elsewhere_count():
     assert side([0, 0, 1], [0, 0, 0]) == pytest.approx(0.16)
 
 
+def test_a_collapsed_region_starts_a_second_search_and_ends_it_when_that_has_settled():
+    region = TrustRegion(start=0.4, grow=1.5, shrink=0.1, patience=1, settled=0.01)
+    down = [False] * 4  # 0.4 -> 4e-5: collapsed
+
+    def after(*values):
+        n = len(values)
+        return replay(region, down + [False] * n, [False] * 4 + [True] * n, [0.0] * 4 + list(values))
+
+    assert 4e-5 < COLLAPSED and after() == Search(after().side, True, -1, 0.0)
+    assert after(-5.0)[1:] == (True, 4, 0.4)  # its first point, whatever the value
+    assert after(-5.0, -4.0)[1:] == (True, 5, pytest.approx(0.6))
+    assert after(-5.0, -6.0)[1:] == (True, 4, pytest.approx(0.04))
+    assert after(-5.0, -6.0, -7.0)[2] == -1  # it has settled: the next one begins anew
+    assert after(-5.0, -6.0, -7.0, -8.0)[1:] == (True, 7, 0.4)
+    assert after(-5.0, -6.0, -4.0)[1:] == (True, 6, pytest.approx(0.06))
+    assert len({after(*values).side for values in ([], [-5.0], [-5.0, -4.0])}) == 1  # the first region waits
+
+
+def test_a_second_search_that_finds_the_best_becomes_the_first():
+    region = TrustRegion(shrink=0.1, patience=1)
+    found = replay(region, [False] * 4 + [False, True], [False] * 4 + [True, True], [0.0] * 5 + [1.0])
+    assert found == Search(region.start, False, -1, found.second)
+
+
+def test_before_the_region_collapses_there_is_no_second_search():
+    region = TrustRegion(shrink=0.1, patience=1)
+    assert replay(region, [False] * 6, [False] * 2 + [True] * 4) == Search(pytest.approx(0.004), False, -1, 0.0)
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_the_compiled_side_is_the_plain_one(seed):
+def test_the_compiled_replay_is_the_plain_one(seed):
     rng = np.random.default_rng(seed)
     region = TrustRegion(shrink=rng.uniform(0.1, 0.9), patience=int(rng.integers(1, 4)), settled=0.1)
-    successes, aside = rng.random(1000) < rng.uniform(0.0, 0.4), rng.random(1000) < 0.5
-    for n in (0, 1, 10, 1000):
-        assert region.side(successes[:n], aside[:n], 4) == region.plain_side(successes[:n], aside[:n], region.patience)
+    successes, aside = rng.random(1000) < rng.choice([0.0, 0.01, 0.1, 0.4]), rng.random(1000) < 0.5
+    values = rng.normal(size=1000)
+    for n in (0, 1, 10, *range(100, 1001, 50)):
+        outcomes = successes[:n], values[:n], aside[:n]
+        assert region.replay(*outcomes, 4) == region.plain_replay(*outcomes, region.patience)
+
+
+def test_what_is_replayed_begins_at_a_trial_that_stays_for_long():
+    begins = [replayed_from(n) for n in range(5 * REPLAYED)]
+    assert set(begins) == {0, REPLAYED, 2 * REPLAYED, 3 * REPLAYED}
+    assert all(n < 2 * REPLAYED or REPLAYED <= n - begin < 2 * REPLAYED for n, begin in enumerate(begins))
 
 
 def test_the_box_stays_in_the_cube_and_reaches_the_next_cell():

@@ -57,10 +57,13 @@ def agree(view: Data, data: Data, space: Space, rng: np.random.Generator) -> Non
     np.testing.assert_array_equal(view.taken(rows), data.taken(rows))
     for x in somewhere[:2]:
         np.testing.assert_array_equal(view.nearest_silent(x, 3, space), data.nearest_silent(x, 3, space))
-    for a, b in zip(view.outcomes(lambda n: n % 3 > 0, 5), data.outcomes(lambda n: n % 3 > 0, 5), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for since in (0, 5, 40):
+        for a, b in zip(view.outcomes(lambda n: n % 3 > 0, since), data.outcomes(lambda n: n % 3 > 0, since), strict=True):
+            np.testing.assert_array_equal(a, b)
     if len(data.y):
         np.testing.assert_array_equal(view.best, data.best)
+        some = int(rng.choice(data.numbers))
+        np.testing.assert_array_equal(view.point(some), data.point(some))
         for x in (data.best, data.best, *somewhere[:3]):
             for k in (1, 4, 7):
                 for a, b in zip(view.nearest(x, k, space), data.nearest(x, k, space), strict=True):

@@ -70,15 +70,21 @@ class Data:
         away = box_distances(self.X, x, space)
         return float(np.sort(away)[min(k, len(away)) - 1])
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
-        """The ``last`` asked trials that ``ours`` says yes to, and which of them beat all with smaller numbers."""
+    def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
+        """The asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, values."""
         if len(self.numbers) != len(self.y):
-            return self.numbers[:0], np.zeros(0, bool)
+            return self.numbers[:0], np.zeros(0, bool), self.y[:0]
         order = np.argsort(self.numbers)
         y, numbers = self.y[order], self.numbers[order]
         before = np.append(-np.inf, np.maximum.accumulate(y)[:-1])
-        chosen = ours(numbers) if self.asked is None else ours(numbers) & self.asked[order]
-        return numbers[chosen][-last:], (y > before)[chosen][-last:]
+        chosen = ours(numbers) & (numbers >= since)
+        if self.asked is not None:
+            chosen &= self.asked[order]
+        return numbers[chosen], (y > before)[chosen], y[chosen]
+
+    def point(self, number: int) -> Array:
+        """The point (d,) of a trial with a value."""
+        return np.asarray(self.X[np.argmax(self.numbers == number)])
 
     def sample(self, count: int, start: int, extra: int, space: Space) -> Data:
         """``count`` observations at random, those whose keys come next from ``start``, and ``extra`` near the best.

@@ -18,7 +18,7 @@ from boke.elementary import largest_differences, squared_distances
 from boke.frame import Frame, around, change
 from boke.keys import Numbers
 from boke.quasirandom import sobol
-from boke.region import LARGEST_SIDE, REPLAYED, TrustRegion, box
+from boke.region import LARGEST_SIDE, TrustRegion, box, replayed_from
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped, warped
 
@@ -115,23 +115,31 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         trials: Which trials are what.
         rng: Randomness of the candidates.
     """
-    numbers, successes = data.outcomes(trials.local, REPLAYED)
-    aside, may = trials.aside(numbers), bool(trials.aside(np.array([trials.number]))[0])
-    side = region.side(successes, aside, space.dim)
-    there = None
-    if may and side < region.settled and _quiet(data, space):
-        there = _elsewhere(trials.seen(), space, rng)
-    if there is not None:
-        fitted, side = there
-    else:
+    numbers, successes, values = data.outcomes(trials.local, replayed_from(trials.number))
+    outcomes, aside = (successes, values, trials.aside(numbers)), bool(trials.aside(np.array([trials.number]))[0])
+    search = region.replay(*outcomes, space.dim)
+    fitted, side = None, search.side
+    elsewhere = aside and search.side < region.settled
+    if not elsewhere or not _quiet(data, space):
         fitted = fit(data, space, data.best)
         if fitted.unprobed and (x := _probe(fitted, data, space)) is not None:
             return x
-        if fitted.rugged:
-            region = replace(region, settled=max(region.settled, RUGGED))
-            side = region.side(successes, aside, space.dim)
-            if may and side < region.settled:  # what lies under the ruggedness may be better elsewhere
+        elsewhere = elsewhere and fitted.noise is None and not fitted.rugged
+        if fitted.rugged:  # it settles sooner, and what lies under the ruggedness may be better elsewhere
+            rugged = replace(region, settled=max(region.settled, RUGGED))
+            side = rugged.replay(*outcomes, space.dim).side
+            if aside and side < rugged.settled:
                 fitted = fit(data, space, data.best, average=True)
+    if elsewhere and search.restarts and search.at < 0:
+        x = space.snap(rng.random((1, space.dim)))
+        if not _taken(data, x, space)[0]:
+            return np.array(x[0])
+    elif elsewhere and search.restarts:
+        fitted, side = _beside(data, space, data.point(int(numbers[search.at]))), search.second
+    elif elsewhere and (there := _other_peak(trials.seen(), space, rng)) is not None:
+        fitted, side = there
+    if fitted is None:
+        fitted = fit(data, space, data.best)
     if fitted.noise is not None:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -143,7 +151,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         X, values = _drawn(fitted, low, high, space, rng)
     else:
         X, values = _improvements(fitted, low, high, space, rng)
-    fresh = ~data.taken(space.encode(space.decode(X)))  # as a history would keep them: rounded
+    fresh = ~_taken(data, X, space)
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
@@ -155,7 +163,12 @@ def _probe(fitted: LocalModel, data: Data, space: Space) -> Array | None:
     pending = data.nearest_silent(x, 1, space)
     if len(pending) and np.abs(pending - x).max() < probe.CLOSE * fitted.frame.radius:
         return None
-    return None if data.taken(space.encode(space.decode(x[None])))[0] else x
+    return None if _taken(data, x[None], space)[0] else x
+
+
+def _taken(data: Data, X: Array, space: Space) -> Mask:
+    """Which points (n, d) are known, as a history would keep them: rounded."""
+    return data.taken(space.encode(space.decode(X)))
 
 
 def _room(pending: Array, center: Array, side: float, space: Space) -> tuple[Array, Array, bool]:
@@ -224,18 +237,24 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
-def _elsewhere(data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float] | None:
-    """A model around another peak, to improve on what is known there, and the side of a region as far as the next
-    better observation; None if there is no other peak. A region that has settled may have settled on the wrong one.
+def _other_peak(data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float] | None:
+    """A model around another peak and the side of a region as far as the next better observation; None if there is no
+    other peak. A region that has settled may have settled on the wrong one.
     """
     others, reach = peaks(data, space)
     if len(others) == 0:
         return None
     k = int(rng.integers(len(others)))
-    there = fit(data, space, others[k])
-    if there.noise is None:  # the best of its observations may be of a better peak; the nearest is the peak itself
-        there = replace(there, center=others[k], best=float(warped(there.y)[0][there.version, 0]))
-    return there, min(LARGEST_SIDE, 2.0 * float(reach[k]))
+    return _beside(data, space, others[k]), min(LARGEST_SIDE, 2.0 * float(reach[k]))
+
+
+def _beside(data: Data, space: Space, center: Array) -> LocalModel:
+    """A model around an observation (d,) that is not the best one, to improve on what is known there."""
+    there = fit(data, space, center)
+    if there.noise is not None:
+        return there
+    # the best of its observations may be of a better peak; the nearest is the center itself
+    return replace(there, center=center, best=float(warped(there.y)[0][there.version, 0]))
 
 
 def peaks(data: Data, space: Space) -> tuple[Array, Array]:

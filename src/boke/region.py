@@ -7,6 +7,7 @@ process. Trials that were told unasked and those of the exploring branch are dat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,24 @@ from boke.compiled import NATIVE
 from boke.space import Array, Mask
 
 LARGEST_SIDE, SMALLEST_SIDE = 0.8, 1e-7
-REPLAYED = 1000  # outcomes that count; older ones have long been forgotten by a side that is bounded on both ends
+COLLAPSED = 1e-4  # side below which an incumbent is known well enough for a search of its own elsewhere
+REPLAYED = 1000  # trials that are replayed at least, twice as many at most; a side that is bounded forgets older ones
+
+
+class Search(NamedTuple):
+    """How far a search has come.
+
+    Attributes:
+        side: Of the region around the incumbent.
+        restarts: Whether that has collapsed, so that trials that look elsewhere are a second search.
+        at: Which outcome is the best one of the second search; -1 if it begins anew, at random.
+        second: Side of the region around that.
+    """
+
+    side: float
+    restarts: bool = False
+    at: int = -1
+    second: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +44,9 @@ class TrustRegion:
         grow: Factor of the side after a success.
         shrink: Factor after ``patience`` failures in a row.
         patience: See there. None is 3 in up to three dimensions, where there is time to look around, and 2 above.
-        settled: Below this side every other trial looks elsewhere, where a success moves the region to.
+        settled: Below this side every other trial looks elsewhere, where a success moves the region to. Below COLLAPSED
+            those trials are a second search, with a region of its own, that starts at a random point and again at
+            another one whenever it has settled.
     """
 
     start: float = 0.4
@@ -35,30 +55,45 @@ class TrustRegion:
     patience: int | None = None
     settled: float = 0.01
 
-    def side(self, successes: Mask, aside: Mask, dim: int) -> float:
-        """The side after these outcomes (n,); ``aside`` are trials that looked elsewhere if the region had settled."""
+    def replay(self, successes: Mask, values: Array, aside: Mask, dim: int) -> Search:
+        """The search after outcomes (n,) with these values; ``aside`` trials look elsewhere if the region had settled."""
         patience = self.patience or (3 if dim <= 3 else 2)
         if NATIVE is None:
-            return self.plain_side(successes, aside, patience)
-        rule = [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
-        return float(NATIVE.side(np.ascontiguousarray(successes), np.ascontiguousarray(aside), patience, rule))
+            return self.plain_replay(successes, values, aside, patience)
+        rule = [self.start, self.grow, self.shrink, self.settled, COLLAPSED, LARGEST_SIDE, SMALLEST_SIDE]
+        return Search(*NATIVE.replay(*map(np.ascontiguousarray, (successes, values, aside)), patience, rule))
 
-    def plain_side(self, successes: Mask, aside: Mask, patience: int) -> float:
+    def plain_replay(self, successes: Mask, values: Array, aside: Mask, patience: int) -> Search:
         """The same, and its definition."""
         side, failures = self.start, 0
-        for success, away in zip(successes.tolist(), aside.tolist(), strict=True):
+        restarts, at, second, misses = False, -1, 0.0, 0
+        for i, (success, away) in enumerate(zip(successes.tolist(), aside.tolist(), strict=True)):
             if away and side < self.settled:
                 if success:
-                    side, failures = self.start, 0
+                    side, failures, restarts, at = self.start, 0, False, -1
+                elif restarts and at < 0:
+                    at, second, misses = i, self.start, 0
+                elif restarts and values[i] > values[at]:
+                    at, second, misses = i, min(LARGEST_SIDE, second * self.grow), 0
+                elif restarts:
+                    misses += 1
+                    if misses >= patience:
+                        second, misses = second * self.shrink, 0
+                        at = at if second >= self.settled else -1
             elif success:
                 side, failures = min(LARGEST_SIDE, side * self.grow), 0
             else:
                 failures += 1
                 if failures >= patience:
                     side, failures = side * self.shrink, 0
-                    if side < SMALLEST_SIDE:
-                        side = self.start
-        return side
+                    restarts = restarts or side < COLLAPSED
+                    side = side if side >= SMALLEST_SIDE else self.start
+        return Search(side, restarts, at, second)
+
+
+def replayed_from(number: int) -> int:
+    """The first trial whose outcome counts for a later one; it moves in steps, else a search would never come to an end."""
+    return max(0, (number // REPLAYED - 1) * REPLAYED)
 
 
 def box(center: Array, side: float, spacing: Array) -> tuple[Array, Array]:

@@ -141,20 +141,15 @@ class Index:
         rows = self._box.nearest(self.columns.x, x, k, self._counts, self._all)
         return float(np.sort(box_distances(self.columns.x[rows], x, self.space))[k - 1])
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
-        start = self._asks
-        chosen: list[Numbers] = [self._asked[:0]]
-        while start > 0 and sum(map(len, chosen)) < last:
-            stop, start = start, max(0, start - 2 * last)
-            rows = self._asked[start:stop]
-            rows = rows[self._counts(rows)]
-            chosen.append(rows[ours(rows)])
-        rows = np.concatenate(chosen[::-1])[-last:]
+    def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
+        asked = self._asked[: self._asks]
+        rows = asked[np.searchsorted(asked, since) :]
+        rows = rows[self._counts(rows)]
+        rows = rows[ours(rows)]
         before = np.where(rows > 0, self._record[np.maximum(rows - 1, 0)], -np.inf)
         alone = rows <= int(np.argmax(self._in[: self.n]))  # nothing was told before it
-        if self._flat:
-            return rows, alone
-        return rows, alone | (self.values(rows) > np.maximum(before, self._range()[0]))
+        values = self.values(rows)
+        return rows, alone if self._flat else alone | (values > np.maximum(before, self._range()[0])), values
 
     def after(self, start: int, count: int) -> Numbers:
         return self._content.after(start, count, self._counts)
@@ -319,9 +314,13 @@ class View(Data):
         index = self._current
         return super().reach(x, k, space) if index is None else index.reach(x, k)
 
-    def outcomes(self, ours: Callable[[Numbers], Mask], last: int) -> tuple[Numbers, Mask]:
+    def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         index = self._current
-        return super().outcomes(ours, last) if index is None else index.outcomes(ours, last)
+        return super().outcomes(ours, since) if index is None else index.outcomes(ours, since)
+
+    def point(self, number: int) -> Array:
+        index = self._current
+        return super().point(number) if index is None else index.columns.x[number].copy()
 
     def sample(self, count: int, start: int, extra: int, space: Space) -> Data:
         if (index := self._current) is None:

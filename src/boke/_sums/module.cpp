@@ -299,24 +299,38 @@ nb::tuple voronoi(Matrix sites, double width, double height) {
 
 using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// start, grow, shrink, settled, largest and smallest side
-double side(Flags successes, Flags aside, std::size_t patience, const std::vector<double> &rule) {
-    if (successes.shape(0) != aside.shape(0) || rule.size() != 6) throw std::invalid_argument("Shapes do not agree.");
-    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], largest = rule[4], smallest = rule[5];
-    double side = start;
-    std::size_t failures = 0;
-    for (std::size_t i = 0; i < successes.shape(0); ++i) {
+// (side, restarts, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, collapsed, largest, smallest
+nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patience, const std::vector<double> &rule) {
+    const std::size_t n = successes.shape(0);
+    if (values.shape(0) != n || aside.shape(0) != n || rule.size() != 7) throw std::invalid_argument("Shapes do not agree.");
+    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], collapsed = rule[4];
+    const double largest = rule[5], smallest = rule[6];
+    double side = start, second = 0.0;
+    std::size_t failures = 0, misses = 0;
+    bool restarts = false;
+    std::int64_t at = -1;
+    for (std::size_t i = 0; i < n; ++i) {
         const bool success = successes.data()[i];
         if (aside.data()[i] && side < settled) {
-            if (success) side = start, failures = 0;
+            if (success) {
+                side = start, failures = 0, restarts = false, at = -1;
+            } else if (restarts && at < 0) {
+                at = static_cast<std::int64_t>(i), second = start, misses = 0;
+            } else if (restarts && values.data()[i] > values.data()[at]) {
+                at = static_cast<std::int64_t>(i), second = std::min(largest, second * grow), misses = 0;
+            } else if (restarts && ++misses >= patience) {
+                second *= shrink, misses = 0;
+                if (second < settled) at = -1;
+            }
         } else if (success) {
             side = std::min(largest, side * grow), failures = 0;
         } else if (++failures >= patience) {
             side *= shrink, failures = 0;
+            restarts = restarts || side < collapsed;
             if (side < smallest) side = start;
         }
     }
-    return side;
+    return nb::make_tuple(side, restarts, at, second);
 }
 
 // The first `count` rows with no earlier row within `own` of them in every column.
@@ -447,7 +461,7 @@ NB_MODULE(_native, m) {
     m.def("exp", each<std::exp>, "exp of the C library.");
     m.def("log", each<std::log>, "log of the C library.");
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
-    m.def("side", side, "The side of a trust region after some outcomes; boke.region has its definition.");
+    m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
     m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
