@@ -130,6 +130,8 @@ def finite(y: Array) -> Array:
 
 
 def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    if len(X) == 0:
+        return np.empty(0, np.int64)
     away = squared_distances(X, x, space)
     if len(away) < 4 * k:
         return np.argsort(away, kind="stable")[:k]

@@ -52,7 +52,8 @@ class Frame:
 
 def around(origin: Array, points: Array, shape: Frame | None = None) -> Frame:
     """The frame of a neighbourhood (n, d) of the origin (d,), with the stretch and turn of another one."""
-    radius = math.sqrt(float(np.square(points - origin).sum(axis=1).mean())) or 1.0
+    away = points - origin
+    radius = math.sqrt(float(np.einsum("nd,nd->", away, away)) / len(points)) or 1.0
     return Frame(origin, radius, np.ones(len(origin))) if shape is None else replace(shape, origin=origin, radius=radius)
 
 

@@ -287,20 +287,23 @@ class History:
         if before is None and self._n >= INDEXED and (view := self._view(sign, discourage)) is not None:
             return view
         n = self._n if before is None else before
-        states, x = self._state[:n], self._x[:n]
-        told, pending = _told(states), states == State.PENDING.value
+        states, x, asked = self._state[:n], self._x[:n], self._asked_at[:n] >= 0
+        complete, failed, pending = (
+            states == state.value for state in (State.COMPLETE, State.FAILED, State.PENDING)
+        )
         if before is not None:
             known = self._told_at[:n] < self._asked_at[before]
-            pending, told = pending | (told & ~known), told & known
+            pending |= (complete | failed) & ~known
+            complete, failed = complete & known, failed & known
         if pending.any():
-            pending[: oldest(pending, told & (self._asked_at[:n] >= 0))] = False
-        remembered = self._remembered(np.arange(n), n)
-        complete = (states == State.COMPLETE.value) & told & remembered
-        failed = (states == State.FAILED.value) & told & remembered
-        pending &= remembered
-        silent = pending | failed
+            pending[: oldest(pending, (complete | failed) & asked)] = False
+        if self.memory is not None:
+            remembered = self._remembered(np.arange(n), n)
+            complete, failed, pending = complete & remembered, failed & remembered, pending & remembered
         if discourage and complete.any():
             complete, silent = complete | failed, pending
+        else:
+            silent = pending | failed
         keys, numbers = self._ordered(sign, complete)
         y = sign * self._value[numbers]
         missing = np.isnan(y)
@@ -309,7 +312,7 @@ class History:
         S = x[silent]
         if len(S):
             S = S[np.argsort(row_keys(S), kind="stable")]
-        return Data(x[numbers], finite(y), S, numbers, self._asked_at[numbers] >= 0, keys)
+        return Data(x[numbers], finite(y), S, numbers, asked[numbers], keys)
 
     def _ordered(self, sign: float, complete: Mask) -> tuple[Keys, Numbers]:
         """The rows that a mask (n,) chooses, with the keys of their content, in the order of these.
@@ -317,8 +320,9 @@ class History:
         Most of them are known from the last time: a told trial never changes.
         """
         keys, rows = self._known.get(sign, (np.empty(0, np.uint64), np.empty(0, np.int64)))
-        here = rows < len(complete)
-        here[here] = complete[rows[here]]
+        if len(complete) < self._n:  # rows that came later may be known already
+            complete = np.concatenate([complete, np.zeros(self._n - len(complete), bool)])
+        here = complete[rows]
         if not here.all():
             keys, rows = keys[here], rows[here]
         fresh = complete.copy()
@@ -327,7 +331,7 @@ class History:
             new = np.flatnonzero(fresh)
             y = sign * self._value[new]
             y[np.isnan(y)] = np.nan  # one nan of all: its bits are part of the key
-            made = row_keys(np.column_stack([self._x[new], y]))
+            made = row_keys(np.concatenate([self._x[new], y[:, None]], axis=1))
             keys, rows = by_key(np.concatenate([keys, made]), np.concatenate([rows, new]))
         self._known[sign] = keys, rows
         return keys, rows
