@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from boke import Categorical, Float, Int, Optimizer, gp, local, probe
-from boke.compiled import NATIVE
-from boke.data import Data, features
+from boke.data import Data
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
 from boke.region import Search, TrustRegion
 from boke.space import Space
@@ -21,9 +20,7 @@ def some(space, t, seed=0):
 
 def suggest(data, space, seed=0, mask=None, aside=False):
     own = data.numbers[:0] if mask is None else data.numbers[mask]
-    trials = local.Trials(
-        lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data), lambda: data
-    )
+    trials = local.Trials(lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data))
     return local.suggest(data, space, TrustRegion(), trials, np.random.default_rng(seed))
 
 
@@ -84,13 +81,13 @@ def test_a_settled_region_looks_elsewhere_every_other_time():
     stays = suggest(data, space, mask=slice(None))
     assert np.abs(stays - best).max() < 0.01
     goes = np.array([suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(8)])
-    assert (np.abs(goes - best).max(axis=1) > 0.05).all()
+    assert np.median(np.abs(goes - best).max(axis=1)) > 0.2
     wide = suggest(data, space, aside=True)  # no outcomes yet: the region has not settled
     np.testing.assert_array_equal(wide, suggest(data, space))
 
 
 @pytest.mark.parametrize("space", [Space.of([(0, 1)] * 2), MIXED], ids=["2", "mixed"])
-def test_a_collapsed_region_searches_elsewhere_from_a_random_point(space, monkeypatch):
+def test_a_settled_region_searches_elsewhere_from_a_random_point(space, monkeypatch):
     data = some(space, 60)
     data = Data(data.X, data.y, data.silent, data.numbers)  # all asked for
 
@@ -98,11 +95,11 @@ def test_a_collapsed_region_searches_elsewhere_from_a_random_point(space, monkey
         monkeypatch.setattr(TrustRegion, "replay", lambda *_: search)
         return suggest(data, space, seed, mask=slice(None), aside=True)
 
-    begins = np.array([next_one(Search(1e-5, True, -1), seed) for seed in range(30)])
+    begins = np.array([next_one(Search(1e-5), seed) for seed in range(30)])
     np.testing.assert_array_equal(space.snap(begins), begins)
     assert np.ptp(begins[:, 0]) > 0.7  # anywhere
     center = data.X[40]
-    goes_on = next_one(Search(1e-5, True, 40, 0.1))
+    goes_on = next_one(Search(1e-5, 40, 0.1))
     numeric = ~space.categorical
     assert (np.abs(goes_on - center)[numeric] <= np.maximum(0.05, space.spacing[numeric]) + 1e-12).all()
     assert not (goes_on == center).all()
@@ -110,50 +107,11 @@ def test_a_collapsed_region_searches_elsewhere_from_a_random_point(space, monkey
 
 def test_a_finite_space_is_left_to_the_first_search_where_the_second_would_repeat_itself(monkeypatch):
     space = Space({"n": Int(0, 9), "m": Int(0, 9)})
-    X = space.unit_arms if space.unit_arms is not None else space.enumerate(100)[:-1]
+    X = space.enumerate(100)[:-1]
     data = Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X)), np.zeros(len(X), bool))
-    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5, True, -1))
+    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5))
     found = [suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(5)]
     assert all(x is None or not (x == X).all(axis=1).any() for x in found)
-
-
-@pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 3), MIXED], ids=["1", "3", "mixed"])
-def test_peaks_are_the_best_of_their_surroundings(space):
-    data = some(space, 80)
-    best = np.argmax(data.y)
-
-    def near(a, b):
-        return np.abs(a - b)[~space.categorical].max() <= local.OWN and (a == b)[space.categorical].all()
-
-    found = [
-        i
-        for i in np.argsort(-data.y, kind="stable")
-        if i != best and not any(near(data.X[i], data.X[j]) for j in np.flatnonzero(data.y > data.y[i]))
-    ]
-    places, reach = local.peaks(data, space)
-    np.testing.assert_array_equal(places, data.X[found[: local.PEAKS]])
-    for i, r in zip(found, reach, strict=False):
-        F = features(data.X, space)
-        assert r == min(np.abs(F[i] - F[j]).max() for j in np.flatnonzero(data.y > data.y[i])) > local.OWN
-    rows = features(data.X, space)
-    got = NATIVE.peaks(rows, 0.2, 4) if NATIVE else local.plain_peaks(rows, 0.2, 4)
-    assert list(got) == local.plain_peaks(rows, 0.2, 4)
-
-
-@pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
-@pytest.mark.parametrize("d", [1, 2, 3, 8])
-@pytest.mark.parametrize("own", [0.01, 0.1, 0.3])
-def test_compiled_peaks_are_the_same(d, own):
-    """Also beyond the cube, and on a grid of multiples of ``own``, where rounding decides."""
-    rng = np.random.default_rng(d)
-    for rows in (
-        rng.random((200, d)),
-        8.0 * rng.random((200, d)) - 4.0,
-        own * rng.integers(4, size=(100, d)),
-        np.empty((0, d)),
-    ):
-        for count in (1, 6, 1000):
-            assert list(NATIVE.peaks(np.ascontiguousarray(rows), own, count)) == local.plain_peaks(rows, own, count)
 
 
 def test_a_valley_across_the_columns_is_followed_in_the_plane():
@@ -210,17 +168,6 @@ def test_suggestions_of_a_batch_share_their_first_model():
     crowd = Data(data.X, data.y, np.random.default_rng(0).random((3, 4)), data.numbers)
     local.fit(crowd, space, crowd.best)
     assert gp._made.cache_info().misses == made + 1  # that with the pending points
-
-
-def test_nowhere_else_to_look():
-    space = Space.of([(0, 1)] * 2)
-    X = 0.5 + 1e-3 * np.random.default_rng(0).standard_normal((30, 2))
-    y = -np.square(X - 0.5).sum(axis=1)
-    order = np.argsort(-y)
-    data = Data(X[order], y[order], X[:0], np.arange(30))
-    assert len(local.peaks(data, space)[0]) == 0
-    x = suggest(data, space, mask=slice(None), aside=True)
-    np.testing.assert_array_equal(x, suggest(data, space, mask=slice(None)))
 
 
 def test_the_wrong_peak_is_left_after_a_while():

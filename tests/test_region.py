@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
 
-from boke.region import COLLAPSED, LARGEST_SIDE, REPLAYED, SMALLEST_SIDE, Search, TrustRegion, box, replayed_from
+from boke.region import LARGEST_SIDE, REPLAYED, SMALLEST_SIDE, Search, TrustRegion, box, replayed_from
 
 
 def replay(region, successes, aside=None, values=None, dim=5):
     n = len(successes)
     values = np.zeros(n) if values is None else np.array(values, float)
-    return region.replay(np.array(successes, bool), values, np.array([False] * n if aside is None else aside, bool), dim)
+    return region.replay(
+        np.array(successes, bool), values, np.array([False] * n if aside is None else aside, bool), dim
+    )
 
 
 def side(region, successes, dim):
@@ -49,33 +51,33 @@ def test_below_settled_only_successes_of_trials_that_looked_elsewhere_count():
     assert side([0, 0, 1], [0, 0, 0]) == pytest.approx(0.16)
 
 
-def test_a_collapsed_region_starts_a_second_search_and_ends_it_when_that_has_settled():
+def test_a_settled_region_starts_a_second_search_and_ends_it_when_that_has_settled():
     region = TrustRegion(start=0.4, grow=1.5, shrink=0.1, patience=1, settled=0.01)
-    down = [False] * 4  # 0.4 -> 4e-5: collapsed
+    down = [False] * 2  # 0.4 -> 0.004: settled
 
     def after(*values):
         n = len(values)
-        return replay(region, down + [False] * n, [False] * 4 + [True] * n, [0.0] * 4 + list(values))
+        return replay(region, down + [False] * n, [False] * 2 + [True] * n, [0.0] * 2 + list(values))
 
-    assert 4e-5 < COLLAPSED and after() == Search(after().side, True, -1, 0.0)
-    assert after(-5.0)[1:] == (True, 4, 0.4)  # its first point, whatever the value
-    assert after(-5.0, -4.0)[1:] == (True, 5, pytest.approx(0.6))
-    assert after(-5.0, -6.0)[1:] == (True, 4, pytest.approx(0.04))
-    assert after(-5.0, -6.0, -7.0)[2] == -1  # it has settled: the next one begins anew
-    assert after(-5.0, -6.0, -7.0, -8.0)[1:] == (True, 7, 0.4)
-    assert after(-5.0, -6.0, -4.0)[1:] == (True, 6, pytest.approx(0.06))
+    assert after() == Search(pytest.approx(0.004), -1, 0.0)
+    assert after(-5.0)[1:] == (2, 0.4)  # its first point, whatever the value
+    assert after(-5.0, -4.0)[1:] == (3, pytest.approx(0.6))
+    assert after(-5.0, -6.0)[1:] == (2, pytest.approx(0.04))
+    assert after(-5.0, -6.0, -7.0)[1] == -1  # it has settled: the next one begins anew
+    assert after(-5.0, -6.0, -7.0, -8.0)[1:] == (5, 0.4)
+    assert after(-5.0, -6.0, -4.0)[1:] == (4, pytest.approx(0.06))
     assert len({after(*values).side for values in ([], [-5.0], [-5.0, -4.0])}) == 1  # the first region waits
 
 
 def test_a_second_search_that_finds_the_best_becomes_the_first():
     region = TrustRegion(shrink=0.1, patience=1)
-    found = replay(region, [False] * 4 + [False, True], [False] * 4 + [True, True], [0.0] * 5 + [1.0])
-    assert found == Search(region.start, False, -1, found.second)
+    found = replay(region, [False] * 2 + [False, True], [False] * 2 + [True, True], [0.0] * 3 + [1.0])
+    assert found[:2] == (region.start, -1)
 
 
-def test_before_the_region_collapses_there_is_no_second_search():
+def test_before_the_region_settles_there_is_no_second_search():
     region = TrustRegion(shrink=0.1, patience=1)
-    assert replay(region, [False] * 6, [False] * 2 + [True] * 4) == Search(pytest.approx(0.004), False, -1, 0.0)
+    assert replay(region, [False], [True]) == Search(pytest.approx(0.04), -1, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -58,7 +58,9 @@ def agree(view: Data, data: Data, space: Space, rng: np.random.Generator) -> Non
     for x in somewhere[:2]:
         np.testing.assert_array_equal(view.nearest_silent(x, 3, space), data.nearest_silent(x, 3, space))
     for since in (0, 5, 40):
-        for a, b in zip(view.outcomes(lambda n: n % 3 > 0, since), data.outcomes(lambda n: n % 3 > 0, since), strict=True):
+        for a, b in zip(
+            view.outcomes(lambda n: n % 3 > 0, since), data.outcomes(lambda n: n % 3 > 0, since), strict=True
+        ):
             np.testing.assert_array_equal(a, b)
     if len(data.y):
         np.testing.assert_array_equal(view.best, data.best)

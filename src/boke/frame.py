@@ -54,7 +54,9 @@ def around(origin: Array, points: Array, shape: Frame | None = None) -> Frame:
     """The frame of a neighbourhood (n, d) of the origin (d,), with the stretch and turn of another one."""
     away = points - origin
     radius = math.sqrt(float(np.einsum("nd,nd->", away, away)) / len(points)) or 1.0
-    return Frame(origin, radius, np.ones(len(origin))) if shape is None else replace(shape, origin=origin, radius=radius)
+    if shape is None:
+        return Frame(origin, radius, np.ones(len(origin)))
+    return replace(shape, origin=origin, radius=radius)
 
 
 def change(Z: Array, by: Array) -> Array:

@@ -288,9 +288,7 @@ class History:
             return view
         n = self._n if before is None else before
         states, x, asked = self._state[:n], self._x[:n], self._asked_at[:n] >= 0
-        complete, failed, pending = (
-            states == state.value for state in (State.COMPLETE, State.FAILED, State.PENDING)
-        )
+        complete, failed, pending = (states == state.value for state in (State.COMPLETE, State.FAILED, State.PENDING))
         if before is not None:
             known = self._told_at[:n] < self._asked_at[before]
             pending |= (complete | failed) & ~known

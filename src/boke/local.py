@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from boke import gp, probe
-from boke.compiled import NATIVE
 from boke.data import Data, features
-from boke.elementary import largest_differences, squared_distances
+from boke.elementary import squared_distances
 from boke.frame import Frame, around, change
 from boke.keys import Numbers
 from boke.quasirandom import sobol
@@ -29,7 +27,6 @@ CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the 
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
 AROUND = 20  # observations of the box in which a gain is still looked for
-PEAKS, OWN = 5, 0.1  # other peaks to look at, and how far the next better observation must be from each
 
 
 @dataclass(frozen=True)
@@ -93,15 +90,13 @@ class Trials:
 
     Attributes:
         local: Which ones, by number (n,), were local suggestions if they were asked for.
-        aside: Which of these look elsewhere if the region has settled.
+        aside: Which of these are of the second search if the region has settled.
         number: That of the trial that is to be suggested.
-        seen: The observations among which another peak is looked for, a sample of a long history.
     """
 
     local: Callable[[Numbers], Mask]
     aside: Callable[[Numbers], Mask]
     number: int
-    seen: Callable[[], Data]
 
 
 def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Generator) -> Array | None:
@@ -130,14 +125,12 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
             side = rugged.replay(*outcomes, space.dim).side
             if aside and side < rugged.settled:
                 fitted = fit(data, space, data.best, average=True)
-    if elsewhere and search.restarts and search.at < 0:
+    if elsewhere and search.at < 0:
         x = space.snap(rng.random((1, space.dim)))
         if not _taken(data, x, space)[0]:
             return np.array(x[0])
-    elif elsewhere and search.restarts:
+    elif elsewhere:
         fitted, side = _beside(data, space, data.point(int(numbers[search.at]))), search.second
-    elif elsewhere and (there := _other_peak(trials.seen(), space, rng)) is not None:
-        fitted, side = there
     if fitted is None:
         fitted = fit(data, space, data.best)
     if fitted.noise is not None:
@@ -237,41 +230,13 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
 
 
-def _other_peak(data: Data, space: Space, rng: Generator) -> tuple[LocalModel, float] | None:
-    """A model around another peak and the side of a region as far as the next better observation; None if there is no
-    other peak. A region that has settled may have settled on the wrong one.
-    """
-    others, reach = peaks(data, space)
-    if len(others) == 0:
-        return None
-    k = int(rng.integers(len(others)))
-    return _beside(data, space, others[k]), min(LARGEST_SIDE, 2.0 * float(reach[k]))
-
-
 def _beside(data: Data, space: Space, center: Array) -> LocalModel:
     """A model around an observation (d,) that is not the best one, to improve on what is known there."""
     there = fit(data, space, center)
     if there.noise is not None:
         return there
-    # the best of its observations may be of a better peak; the nearest is the center itself
+    # the best of its observations may belong to the first search; the nearest is the center itself
     return replace(there, center=center, best=float(warped(there.y)[0][there.version, 0]))
-
-
-def peaks(data: Data, space: Space) -> tuple[Array, Array]:
-    """The best observations (k, d) with no better one within OWN of them in every column, at most PEAKS, without the
-    best of all; and how far the next better one is from each (k,).
-    """
-    X = data.X[np.argsort(-data.y, kind="stable")]
-    rows = np.ascontiguousarray(features(X, space))
-    found = (plain_peaks if NATIVE is None else NATIVE.peaks)(rows, OWN, PEAKS + 1)[1:]
-    away = largest_differences(rows[found], rows)
-    return X[found], np.array([row[:i].min() for row, i in zip(away, found, strict=True)])
-
-
-def plain_peaks(rows: Array, own: float, count: int) -> list[int]:
-    """The first ``count`` rows with no earlier row within ``own`` of them in every column."""
-    alone = (i for i in range(len(rows)) if (np.abs(rows[:i] - rows[i]).max(axis=1) > own).all())
-    return list(islice(alone, count))
 
 
 def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> LocalModel:

@@ -15,7 +15,6 @@ from boke.compiled import NATIVE
 from boke.space import Array, Mask
 
 LARGEST_SIDE, SMALLEST_SIDE = 0.8, 1e-7
-COLLAPSED = 1e-4  # side below which an incumbent is known well enough for a search of its own elsewhere
 REPLAYED = 1000  # trials that are replayed at least, twice as many at most; a side that is bounded forgets older ones
 
 
@@ -24,13 +23,11 @@ class Search(NamedTuple):
 
     Attributes:
         side: Of the region around the incumbent.
-        restarts: Whether that has collapsed, so that trials that look elsewhere are a second search.
-        at: Which outcome is the best one of the second search; -1 if it begins anew, at random.
-        second: Side of the region around that.
+        at: Which outcome is the best one of the second search; -1 if that begins anew, at random.
+        second: Side of the region around it.
     """
 
     side: float
-    restarts: bool = False
     at: int = -1
     second: float = 0.0
 
@@ -44,9 +41,9 @@ class TrustRegion:
         grow: Factor of the side after a success.
         shrink: Factor after ``patience`` failures in a row.
         patience: See there. None is 3 in up to three dimensions, where there is time to look around, and 2 above.
-        settled: Below this side every other trial looks elsewhere, where a success moves the region to. Below COLLAPSED
-            those trials are a second search, with a region of its own, that starts at a random point and again at
-            another one whenever it has settled.
+        settled: Below this side every other trial is of a second search. It starts at a random point, follows its own
+            best observation in a region of its own, and starts again elsewhere when that has settled. If it finds a
+            new best, the first search goes on from there.
     """
 
     start: float = 0.4
@@ -56,26 +53,26 @@ class TrustRegion:
     settled: float = 0.01
 
     def replay(self, successes: Mask, values: Array, aside: Mask, dim: int) -> Search:
-        """The search after outcomes (n,) with these values; ``aside`` trials look elsewhere if the region had settled."""
+        """The search after outcomes (n,) with values; ``aside`` are those of the second one if the region had settled."""
         patience = self.patience or (3 if dim <= 3 else 2)
         if NATIVE is None:
             return self.plain_replay(successes, values, aside, patience)
-        rule = [self.start, self.grow, self.shrink, self.settled, COLLAPSED, LARGEST_SIDE, SMALLEST_SIDE]
+        rule = [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
         return Search(*NATIVE.replay(*map(np.ascontiguousarray, (successes, values, aside)), patience, rule))
 
     def plain_replay(self, successes: Mask, values: Array, aside: Mask, patience: int) -> Search:
         """The same, and its definition."""
         side, failures = self.start, 0
-        restarts, at, second, misses = False, -1, 0.0, 0
+        at, second, misses = -1, 0.0, 0
         for i, (success, away) in enumerate(zip(successes.tolist(), aside.tolist(), strict=True)):
             if away and side < self.settled:
                 if success:
-                    side, failures, restarts, at = self.start, 0, False, -1
-                elif restarts and at < 0:
+                    side, failures, at = self.start, 0, -1
+                elif at < 0:
                     at, second, misses = i, self.start, 0
-                elif restarts and values[i] > values[at]:
+                elif values[i] > values[at]:
                     at, second, misses = i, min(LARGEST_SIDE, second * self.grow), 0
-                elif restarts:
+                else:
                     misses += 1
                     if misses >= patience:
                         second, misses = second * self.shrink, 0
@@ -86,13 +83,14 @@ class TrustRegion:
                 failures += 1
                 if failures >= patience:
                     side, failures = side * self.shrink, 0
-                    restarts = restarts or side < COLLAPSED
                     side = side if side >= SMALLEST_SIDE else self.start
-        return Search(side, restarts, at, second)
+        return Search(side, at, second)
 
 
 def replayed_from(number: int) -> int:
-    """The first trial whose outcome counts for a later one; it moves in steps, else a search would never come to an end."""
+    """The first trial whose outcome counts for a later one. It moves in long steps: if it followed from trial to trial,
+    a search that fails all the time would always be where it was.
+    """
     return max(0, (number // REPLAYED - 1) * REPLAYED)
 
 

@@ -299,26 +299,24 @@ nb::tuple voronoi(Matrix sites, double width, double height) {
 
 using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// (side, restarts, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, collapsed, largest, smallest
+// (side, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, largest and smallest side
 nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patience, const std::vector<double> &rule) {
     const std::size_t n = successes.shape(0);
-    if (values.shape(0) != n || aside.shape(0) != n || rule.size() != 7) throw std::invalid_argument("Shapes do not agree.");
-    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], collapsed = rule[4];
-    const double largest = rule[5], smallest = rule[6];
+    if (values.shape(0) != n || aside.shape(0) != n || rule.size() != 6) throw std::invalid_argument("Shapes do not agree.");
+    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], largest = rule[4], smallest = rule[5];
     double side = start, second = 0.0;
     std::size_t failures = 0, misses = 0;
-    bool restarts = false;
     std::int64_t at = -1;
     for (std::size_t i = 0; i < n; ++i) {
         const bool success = successes.data()[i];
         if (aside.data()[i] && side < settled) {
             if (success) {
-                side = start, failures = 0, restarts = false, at = -1;
-            } else if (restarts && at < 0) {
+                side = start, failures = 0, at = -1;
+            } else if (at < 0) {
                 at = static_cast<std::int64_t>(i), second = start, misses = 0;
-            } else if (restarts && values.data()[i] > values.data()[at]) {
+            } else if (values.data()[i] > values.data()[at]) {
                 at = static_cast<std::int64_t>(i), second = std::min(largest, second * grow), misses = 0;
-            } else if (restarts && ++misses >= patience) {
+            } else if (++misses >= patience) {
                 second *= shrink, misses = 0;
                 if (second < settled) at = -1;
             }
@@ -326,40 +324,10 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
             side = std::min(largest, side * grow), failures = 0;
         } else if (++failures >= patience) {
             side *= shrink, failures = 0;
-            restarts = restarts || side < collapsed;
             if (side < smallest) side = start;
         }
     }
-    return nb::make_tuple(side, restarts, at, second);
-}
-
-// The first `count` rows with no earlier row within `own` of them in every column.
-std::vector<std::size_t> peaks(Matrix rows, double own, std::size_t count) {
-    const std::size_t n = rows.shape(0), d = rows.shape(1);
-    // Squares in the first two columns, larger than `own` by more than rounding, and a rim of empty ones: what is near a
-    // row is in one of nine.
-    constexpr std::size_t MOST = 64, WIDE = MOST + 2;
-    auto place = [&](std::size_t i, std::size_t k) {
-        return k < d ? static_cast<std::size_t>(std::clamp(rows.data()[i * d + k] / (1.000001 * own), 0.0, MOST - 1.0)) : 0;
-    };
-    std::vector<std::vector<std::size_t>> squares(WIDE * WIDE);
-    std::vector<std::size_t> found;
-    for (std::size_t i = 0; i < n && found.size() < count; ++i) {
-        const double *x = rows.data() + i * d;
-        const std::size_t at = (place(i, 0) + 1) * WIDE + place(i, 1) + 1;
-        bool alone = true;
-        for (std::size_t line = at - WIDE; line <= at + WIDE && alone; line += WIDE)
-            for (std::size_t square = line - 1; square <= line + 1 && alone; ++square)
-                for (std::size_t j = 0; j < squares[square].size() && alone; ++j) {
-                    const double *better = rows.data() + squares[square][j] * d;
-                    std::size_t k = 0;
-                    while (k < d && std::abs(better[k] - x[k]) <= own) ++k;
-                    alone = k < d;
-                }
-        squares[at].push_back(i);
-        if (alone) found.push_back(i);
-    }
-    return found;
+    return nb::make_tuple(side, at, second);
 }
 
 // The first `count` rows, passing over those that are not farther than `gap` from a chosen one.
@@ -462,7 +430,6 @@ NB_MODULE(_native, m) {
     m.def("log", each<std::log>, "log of the C library.");
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
-    m.def("peaks", peaks, "Rows with no better one near them; boke.local has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
