@@ -99,7 +99,7 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "q0": ("hardly ever explores, q = 1e-9", Patched(BOKELocal(n_init=0, q=1e-9))),
     "q20": ("explores more, q = 0.2", Patched(BOKELocal(n_init=0, q=0.2))),
     "region": ("no trust region: a box of side 0.8", Patched(BOKELocal(n_init=0, region=WHOLE))),
-    "peaks": ("never looks at another peak", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
+    "second": ("no second search", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
     "stretch": (
         "all columns matter alike",
         Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None, gp__turn=lambda *_: None),

@@ -71,7 +71,7 @@ class Data:
         return float(np.sort(away)[min(k, len(away)) - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
-        """Asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, and values."""
+        """Asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, values."""
         if len(self.numbers) != len(self.y):
             return self.numbers[:0], np.zeros(0, bool), self.y[:0]
         order = np.argsort(self.numbers)

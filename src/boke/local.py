@@ -247,13 +247,13 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     noise, unless what looks like it is to be averaged out all the same.
     """
     count, noises, start, d = NEAREST, gp.NOISES, gp.START, space.dim
-    frame: Frame | None = None  # a second model takes over its stretch and turn
+    shape: Frame | None = None  # a second model takes over stretch and turn of the first
     noise: Noise | None = None
     rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
         points = features(X, space)
-        frame = around(features(center[None], space)[0], points, frame)
+        frame = around(features(center[None], space)[0], points, shape)
         Z = frame.z(points)
         Y, jacobian = warped(y)
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
@@ -280,7 +280,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         chosen = int(np.argmax(smooth))
         if last or noise is None or (noise is FAINT and chosen == 0):
             break
-        center, start = X[chosen], (model.at[0], 0, model.at[2])
+        center, start, shape = X[chosen], (model.at[0], 0, model.at[2]), frame
         if noise is LOUD:
             count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)

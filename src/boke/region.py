@@ -53,7 +53,7 @@ class TrustRegion:
     settled: float = 0.01
 
     def replay(self, successes: Mask, values: Array, aside: Mask, dim: int) -> Search:
-        """The search after outcomes (n,) with values; ``aside`` are those of the second one if the region had settled."""
+        """The search after these outcomes (n,); ``aside`` are those of the second one if the region had settled."""
         patience = self.patience or (3 if dim <= 3 else 2)
         if NATIVE is None:
             return self.plain_replay(successes, values, aside, patience)
