@@ -284,6 +284,51 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
             np.testing.assert_array_equal(a, b)
 
 
+@native
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 9, 50, 200])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 50, 53, 75])
+def test_the_compiled_twin_agrees_in_every_size_and_on_every_instruction_set(n, d):
+    """Rows and columns beyond the last ones complete blocks of eight, and must not be seen."""
+    rng = np.random.default_rng(n * d)
+    Z, Y, J = problem(3, n, d, 0.5) if n > 1 else (rng.normal(size=(1, d)), np.ones((1, 1)), np.zeros(1))
+    grid, by, normal = ((1.2,), (0.1,), (1e-1,), (0, 0, 0)), 0.3 * rng.normal(size=d), rng.standard_normal(11)
+    Q, low, high = rng.uniform(-0.5, 0.5, (11, d)), np.full(d, -0.5), np.full(d, 0.5)
+
+    def answers(model):
+        yield from (model.hyperparameters, *model.predict(Q), model.log_ei(Q, 0.5), *model.log_ei_gradient(Q, 0.5))
+        yield from (model.draw(Q, normal), model.fitted(), *model.stretched(by), model.metric_slopes())
+
+    def ends(model):
+        yield from (*model.climb(Q[:2], 0.5, low, high, 8), *model.stretch(1.0, 3.0, 6, 0.01))
+
+    expected, first = list(answers(LocalGP(Z, Y, J, *grid))), None
+    for isa in engine.NATIVE.instruction_sets():
+        fast = engine.NATIVE.LocalGP(Z, Y, J, *grid, isa)
+        found = list(answers(fast))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * max(1.0, float(np.abs(b).max())))
+        found += ends(fast)
+        first = first or found
+        for a, b in zip(found, first, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@native
+def test_compiled_improvements_are_right_far_out_and_near():
+    """One observation of 1 and no noise: the mean and the deviation elsewhere are known, and ``best`` makes any u of them."""
+    model = engine.NATIVE.LocalGP(np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1), (1.0,), (0.0,), (1e-8,), (0, 0, 0))
+    q = np.array([[0.7]])
+    (mean,), (sd,) = model.predict(q)
+    for u in np.concatenate([-np.geomspace(1e9, 1e-9, 400), [0.0], np.geomspace(1e-9, 1e9, 400)]):
+        best = mean - u * sd
+        u = (mean - best) / sd
+        expected = np.log(sd) + log_improvement(u)
+        np.testing.assert_allclose(model.log_ei(q, best)[0], expected, rtol=1e-12, atol=1e-12)
+        value, slope = model.log_ei_gradient(q, best)
+        np.testing.assert_allclose(value[0], expected, rtol=1e-12, atol=1e-12)
+        assert np.isfinite(slope).all()
+
+
 def test_copies_of_one_point_and_constant_values_are_survived():
     for Z in (np.zeros((12, 2)), np.tile([[0.3, -0.2]], (90, 1))):
         model = gp.fit(Z, np.zeros((1, len(Z))), np.zeros(1))

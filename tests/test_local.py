@@ -130,7 +130,7 @@ def test_a_valley_across_the_columns_is_followed_in_the_plane():
             if turns == 1:
                 patch.setattr(gp, "turn", lambda *_: None)
             best = []
-            for seed in range(3):
+            for seed in range(9):
                 optimizer = Optimizer([(0, 1)] * 2, rng=seed)
                 for _ in range(120):
                     trial = optimizer.ask()

@@ -2,9 +2,9 @@
 // ../gp.py says what is computed. As the kernel sums, this is compiled once for each instruction set, and all copies
 // agree to the last bit: loops over vectors are element by element, and dot products have eight running sums each.
 //
-// Rows are whole vectors of eight. A loop over part of a row begins and ends with a whole vector: what it computes
-// beside the part is never read, or is zero. Loops that take four rows at once do for each element what four loops
-// would, in the same order, with fewer loads.
+// Matrices are whole blocks of eight rows and columns. A loop over part of a row begins and ends with a whole vector: what
+// it computes beside the part is never read, or is zero. Nearly all work is in products of blocks, `subtract`: several rows
+// at once do for each element what single rows would, in the same order, with fewer loads.
 #include "gp.hpp"
 
 #include "lanes.hpp"
@@ -18,7 +18,6 @@ constexpr double SMALLEST = 1e-20;  // of the variance, relative to the signal's
 constexpr double JITTER = 1e-8;     // of a drawn function, relative to its variance a priori
 
 INLINE std::size_t before(std::size_t i) { return i / LANES * LANES; }  // where the vector with element i begins
-INLINE std::size_t beyond(std::size_t i) { return (i + LANES - 1) / LANES * LANES; }  // where the one with i - 1 ends
 
 // n a multiple of eight, or the rest of both rows zero
 INLINE double dot(const double *a, const double *b, std::size_t n) {
@@ -34,43 +33,40 @@ INLINE double short_dot(const double *a, const double *b, std::size_t n) {
     return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-// Products of the first `rows` rows of a matrix with a vector, elements up to n, a multiple of eight
-INLINE void products(const double *matrix, std::size_t stride, std::size_t rows, const double *x, std::size_t n, double *to) {
-    std::size_t i = 0;
-    for (; i + 4 <= rows; i += 4) {
-        const double *a = matrix + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
-        Lanes sum[4] = {all(0.0), all(0.0), all(0.0), all(0.0)};
-        for (std::size_t j = 0; j < n; j += LANES) {
-            const Lanes v = load(x + j);
-            sum[0] += load(a + j) * v, sum[1] += load(b + j) * v, sum[2] += load(c + j) * v, sum[3] += load(d + j) * v;
-        }
-        for (std::size_t r = 0; r < 4; ++r) to[i + r] = total(sum[r]);
-    }
-    for (; i < rows; ++i) to[i] = dot(matrix + i * stride, x, n);
-}
+// How many rows are kept in registers at once: with more, more of them would lie beyond n
+constexpr std::size_t AT_ONCE = PARTS > 2 ? 2 : 4;
 
-INLINE void add(double *to, double factor, const double *from, std::size_t n) {
-    for (std::size_t j = 0; j < n; j += LANES) store(to + j, load(to + j) + factor * load(from + j));
-}
-
-// to += factors[0] * rows[0] + ... + factors[N - 1] * rows[N - 1], term by term
+// sum[r] -= a[k][r] b[k] for the rows k from `from` to `until`
 template <std::size_t N>
-INLINE void add_all(double *to, const double *factors, const double *rows, std::size_t stride, std::size_t first,
-                    std::size_t n) {
-    for (std::size_t j = first; j < n; j += LANES) {
-        Lanes sum = load(to + j);
-        for (std::size_t k = 0; k < N; ++k) sum += factors[k] * load(rows + k * stride + j);
-        store(to + j, sum);
+INLINE void subtract(Lanes (&sum)[N], const double *a, std::size_t a_stride, const double *b, std::size_t b_stride,
+                     std::size_t from, std::size_t until) {
+    for (std::size_t k = from; k < until; ++k) {
+        const Lanes row = load(b + k * b_stride);
+        for (std::size_t r = 0; r < N; ++r) sum[r] -= a[k * a_stride + r] * row;
     }
+}
+
+// The same for the first rows of a block `to` of eight
+INLINE void subtract_from(double *to, std::size_t stride, std::size_t rows, const double *a, std::size_t a_stride,
+                          const double *b, std::size_t b_stride, std::size_t from, std::size_t until) {
+    for (std::size_t first = 0; first < rows; first += AT_ONCE) {
+        Lanes sum[AT_ONCE];
+        for (std::size_t r = 0; r < AT_ONCE; ++r) sum[r] = load(to + (first + r) * stride);
+        subtract(sum, a + first, a_stride, b, b_stride, from, until);
+        for (std::size_t r = 0; r < AT_ONCE; ++r) store(to + (first + r) * stride, sum[r]);
+    }
+}
+
+// Sum of weights[k] rows[k] over the rows k from `from` to `until`, both multiples of four, in four running sums
+INLINE Lanes combine(const double *weights, std::size_t step, const double *rows, std::size_t stride, std::size_t from,
+                     std::size_t until) {
+    Lanes sum[4] = {all(0.0), all(0.0), all(0.0), all(0.0)};
+    for (std::size_t k = from; k < until; k += 4)
+        for (std::size_t r = 0; r < 4; ++r) sum[r] += weights[(k + r) * step] * load(rows + (k + r) * stride);
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 INLINE Lanes scaled_root(const Lanes &squared, double length) { return SQRT5 / length * root(squared); }
-
-// exp(-r), 0 beyond 700
-INLINE Lanes decay(const Lanes &r) {
-    const Mask near = r < all(700.0);
-    return choose(near, exponential(choose(near, all(-1.0) * r, all(-700.0))), all(0.0));
-}
 
 INLINE Lanes matern(const Lanes &squared, double length) {
     const Lanes r = scaled_root(squared, length);
@@ -79,151 +75,229 @@ INLINE Lanes matern(const Lanes &squared, double length) {
 
 INLINE double matern(double squared, double length) { return matern(all(squared), length)[0]; }
 
-struct Pair {
-    Lanes squared, product;
+// Squared distances and products of N observations from i on with eight others from j on
+template <std::size_t N>
+struct Pairs {
+    Lanes squared[N], product[N];
+    INLINE Pairs(const double *a, std::size_t a_stride, const double *b, std::size_t b_stride, std::size_t d) {
+        for (std::size_t r = 0; r < N; ++r) squared[r] = product[r] = all(0.0);
+        for (std::size_t k = 0; k < d; ++k) {
+            const Lanes column = load(b + k * b_stride);
+            for (std::size_t r = 0; r < N; ++r) {
+                const Lanes at = all(a[k * a_stride + r]), away = column - at;
+                squared[r] += away * away;
+                product[r] += at * column;
+            }
+        }
+    }
 };
 
-// Squared distances and products of observation i with eight others from j on
-INLINE Pair pairs(const double *by_column, std::size_t d, std::size_t stride, std::size_t i, std::size_t j) {
-    Pair sum = {all(0.0), all(0.0)};
-    for (std::size_t k = 0; k < d; ++k) {
-        const double at = by_column[k * stride + i];
-        const Lanes column = load(by_column + k * stride + j), away = column - all(at);
-        sum.squared += away * away;
-        sum.product += at * column;
-    }
-    return sum;
-}
+constexpr std::size_t PAIRS_AT_ONCE = AT_ONCE / 2;
 
 void prepare(GP &gp) {
     for (std::size_t k = 0; k < gp.d; ++k)
         for (std::size_t i = 0; i < gp.stride; ++i) gp.by_column[k * gp.stride + i] = i < gp.n ? gp.z[i * gp.d + k] : 0.0;
-    for (std::size_t i = 0; i < gp.n; ++i)
+    const std::size_t row = whole(gp.d);
+    for (std::size_t i = 0; i < gp.stride; ++i)
+        for (std::size_t k = 0; k < row; ++k) gp.by_row[i * row + k] = i < gp.n && k < gp.d ? gp.z[i * gp.d + k] : 0.0;
+    for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE)
         for (std::size_t j = before(i); j < gp.stride; j += LANES) {
-            const Pair sum = pairs(gp.by_column, gp.d, gp.stride, i, j);
-            store(gp.distance + i * gp.stride + j, sum.squared);
-            store(gp.gram + i * gp.stride + j, sum.product);
+            const Pairs<PAIRS_AT_ONCE> pairs(gp.by_column + i, gp.stride, gp.by_column + j, gp.stride, gp.d);
+            for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
+                const std::size_t at = (i + r) * gp.stride + j;
+                store(gp.distance + at, pairs.squared[r]);
+                store(gp.quadratic + at, (1.0 + pairs.product[r]) * (1.0 + pairs.product[r]));
+            }
         }
 }
 
-// In place: the upper triangle of K by rows becomes U with K = U'U; false if K is not positive definite
-bool decompose(double *factor, std::size_t n, std::size_t stride) {
-    constexpr std::size_t BLOCK = 4;  // rows that are finished together: fewer passes over the rest
-    for (std::size_t first = 0; first < n; first += BLOCK) {
-        const std::size_t last = first + BLOCK < n ? first + BLOCK : n;
-        for (std::size_t k = first; k < last; ++k) {
-            double *pivot = factor + k * stride;
-            for (std::size_t r = first; r < k; ++r) {
-                const double *done = factor + r * stride;
-                add(pivot + before(k), -done[k], done + before(k), stride - before(k));
-            }
-            if (!(pivot[k] > 0.0)) return false;
-            const double root = __builtin_sqrt(pivot[k]);
-            for (std::size_t j = before(k); j < stride; j += LANES) store(pivot + j, load(pivot + j) / all(root));
-        }
-        const double *done = factor + first * stride;
-        for (std::size_t i = last; i < n; ++i) {
-            double factors[BLOCK];
-            for (std::size_t k = 0; k < BLOCK; ++k) factors[k] = -done[k * stride + i];
-            add_all<BLOCK>(factor + i * stride, factors, done, stride, before(i), stride);
+// Eight columns of eight rows, multiplied with the inverse of U' of a block on the diagonal; zero where the reciprocals of
+// its pivots are.
+INLINE void solve_block(const double *block, std::size_t stride, double *to, std::size_t to_stride) {
+    Lanes row[LANES];
+    UNROLL for (std::size_t i = 0; i < LANES; ++i) {
+        row[i] = load(to + i * to_stride);
+        UNROLL for (std::size_t k = 0; k < i; ++k) row[i] -= block[k * stride + i] * row[k];
+        row[i] *= all(block[i * stride + i]);
+        store(to + i * to_stride, row[i]);
+    }
+}
+
+// A block on the diagonal, of which so many rows count: false if it is not positive definite. Divided by pivots first, by
+// their square roots when all are there: one pivot waits for the other, and a square root takes long.
+INLINE bool decompose_block(double *block, std::size_t stride, std::size_t rows, double *squared_pivot) {
+    Lanes row[LANES];
+    UNROLL for (std::size_t i = 0; i < LANES; ++i) row[i] = load(block + i * stride), squared_pivot[i] = 1.0;
+    UNROLL for (std::size_t k = 0; k < LANES; ++k) {
+        if (k == rows) break;
+        squared_pivot[k] = row[k][k];
+        const Lanes share = all(1.0 / row[k][k]) * row[k];
+        UNROLL for (std::size_t i = k + 1; i < LANES; ++i) row[i] -= share[i] * row[k];
+    }
+    for (std::size_t k = 0; k < rows; ++k)
+        if (!(squared_pivot[k] > 0.0)) return false;
+    const Lanes reciprocals = all(1.0) / root(load(squared_pivot));
+    UNROLL for (std::size_t i = 0; i < LANES; ++i) {
+        const double reciprocal = i < rows ? reciprocals[i] : 0.0;
+        store(block + i * stride, row[i] * all(reciprocal));
+        block[i * stride + i] = reciprocal;
+    }
+    return true;
+}
+
+// In place: the upper triangle of K by rows becomes U with K = U'U, but for its diagonal, where the reciprocals of the
+// pivots are needed; columns beside it are multiplied with U^-T; rows beyond n become zero. False if K is not positive
+// definite.
+bool decompose(double *factor, std::size_t n, std::size_t stride, double *squared_pivots) {
+    for (std::size_t i = 0; i < n; i += LANES) {
+        double *block = factor + i * stride;
+        const std::size_t rows = n - i < LANES ? n - i : LANES;
+        subtract_from(block + i, stride, rows, factor + i, stride, factor + i, stride, 0, i);
+        if (!decompose_block(block + i, stride, rows, squared_pivots + i)) return false;
+        for (std::size_t j = i + LANES; j < stride; j += LANES) {
+            subtract_from(block + j, stride, rows, factor + i, stride, factor + j, stride, 0, i);
+            solve_block(block + i, stride, block + j, stride);
         }
     }
     return true;
 }
 
-// K into `factor`, and there decomposed; false if it is not positive definite
-bool factorize(GP &gp, const double *matern) {
+// From the kernel in `factor`: noise, values beside it, and decomposed; false if it is not positive definite
+bool factorize(GP &gp) {
     for (std::size_t i = 0; i < gp.n; ++i) {
-        double *row = gp.factor + i * gp.stride;
-        const double *m = matern + i * gp.stride, *g = gp.gram + i * gp.stride;
-        for (std::size_t j = before(i); j < gp.stride; j += LANES)
-            store(row + j, load(m + j) + gp.trend * ((1.0 + load(g + j)) * (1.0 + load(g + j))));
+        double *row = gp.factor + i * gp.width, *beside = row + gp.n;
         row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
+        for (std::size_t v = 0; v < gp.width - gp.n; ++v) beside[v] = v < gp.versions ? gp.y[v * gp.n + i] : 0.0;
     }
-    return decompose(gp.factor, gp.n, gp.stride);
+    for (std::size_t i = gp.n * gp.width; i < gp.stride * gp.width; ++i) gp.factor[i] = 0.0;
+    return decompose(gp.factor, gp.n, gp.width, gp.squared_pivots);
 }
 
-// U^-T y for N rows of values at once, from `version` on, into rows of `work`; zero beyond n
-template <std::size_t N>
-INLINE void forward(const GP &gp, std::size_t version, double *work) {
-    const std::size_t n = gp.n, stride = gp.stride;
-    for (std::size_t v = 0; v < N; ++v)
-        for (std::size_t i = 0; i < stride; ++i) work[v * stride + i] = i < n ? gp.y[(version + v) * n + i] : 0.0;
-    for (std::size_t first = 0; first < n; first += LANES) {
-        const std::size_t last = first + LANES < n ? first + LANES : n;
-        for (std::size_t v = 0; v < N; ++v)
-            for (std::size_t k = first; k < last; ++k) {
-                const double *row = gp.factor + k * stride;
-                double *y = work + v * stride;
-                y[k] /= row[k];
-                for (std::size_t j = k + 1; j < last; ++j) y[j] -= y[k] * row[j];
-            }
-        for (std::size_t j = first + LANES; j < stride; j += LANES) {
-            Lanes rest[N];
-            for (std::size_t v = 0; v < N; ++v) rest[v] = load(work + v * stride + j);
-            for (std::size_t k = first; k < first + LANES; ++k) {
-                const Lanes row = load(gp.factor + k * stride + j);
-                for (std::size_t v = 0; v < N; ++v) rest[v] -= work[v * stride + k] * row;
-            }
-            for (std::size_t v = 0; v < N; ++v) store(work + v * stride + j, rest[v]);
-        }
-    }
-    for (std::size_t v = 0; v < N; ++v)
-        for (std::size_t j = n; j < stride; ++j) work[v * stride + j] = 0.0;
-}
-
+// The sum of the logarithms of pivots
 INLINE double half_log_determinant(const GP &gp) {
-    double half = 0.0;
-    for (std::size_t r = 0; r < gp.n; ++r) half += __builtin_log(gp.factor[r * gp.stride + r]);
-    return half;
+    Lanes sum = all(0.0);
+    for (std::size_t i = 0; i < gp.stride; i += LANES) sum += logarithm(load(gp.squared_pivots + i));
+    return 0.5 * total(sum);
+}
+
+// y' K^-1 y of eight versions from column j of the factor on, where U^-T y stand
+INLINE Lanes squared_norms(const GP &gp, std::size_t j) {
+    Lanes sum[2] = {all(0.0), all(0.0)};
+    for (std::size_t i = 0; i < gp.stride; ++i) {
+        const Lanes row = load(gp.factor + i * gp.width + j);
+        sum[i % 2] += row * row;
+    }
+    return sum[0] + sum[1];
 }
 
 double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::size_t k) {
     gp.length = grid.length[i], gp.trend = grid.trend[j], gp.noise = grid.noise[k];
-    double *m = gp.matern + i * gp.n * gp.stride;
-    if (!gp.filled[i]) {
-        for (std::size_t row = 0; row < gp.n; ++row)
-            for (std::size_t c = before(row); c < gp.stride; c += 8)
-                store(m + row * gp.stride + c, matern(load(gp.distance + row * gp.stride + c), gp.length));
-        gp.filled[i] = true;
-    }
-    if (!factorize(gp, m)) return -INF;
+    double *radial = gp.matern + i * gp.stride * gp.stride;
+    for (std::size_t row = 0; row < gp.n; ++row)
+        for (std::size_t c = before(row); c < gp.stride; c += LANES) {
+            const std::size_t at = row * gp.stride + c;
+            if (!gp.filled[i]) store(radial + at, matern(load(gp.distance + at), gp.length));
+            store(gp.factor + row * gp.width + c, load(radial + at) + gp.trend * load(gp.quadratic + at));
+        }
+    gp.filled[i] = true;
+    if (!factorize(gp)) return -INF;
     const double n = static_cast<double>(gp.n), half = half_log_determinant(gp);
     double best = -INF;
-    for (std::size_t first = 0; first < gp.versions;) {
-        const std::size_t some = gp.versions - first < VERSIONS ? 1 : VERSIONS;
-        if (some == 1) forward<1>(gp, first, gp.work);
-        else forward<VERSIONS>(gp, first, gp.work);
-        for (std::size_t v = 0; v < some; ++v, ++first) {
-            const double *solved = gp.work + v * gp.stride;
-            const double raw = dot(solved, solved, gp.stride) / n, variance = raw > 1e-30 ? raw : 1e-30;
-            const double value = gp.jacobian[first] - half - 0.5 * n * __builtin_log(variance);
-            if (value > best) best = value, gp.version = first, gp.variance = variance;
+    for (std::size_t c = before(gp.n); c < gp.width; c += LANES) {
+        const Lanes raw = squared_norms(gp, c) / all(n), least = all(1e-30), variance = choose(least < raw, raw, least);
+        const Lanes logarithms = logarithm(variance);
+        for (std::size_t l = c < gp.n ? gp.n - c : 0; l < LANES && c + l < gp.n + gp.versions; ++l) {
+            const std::size_t version = c + l - gp.n;
+            const double value = gp.jacobian[version] - half - 0.5 * n * logarithms[l];
+            if (value > best) best = value, gp.version = version, gp.variance = variance[l];
         }
     }
     return best;
 }
 
-// From the factor: rows of U^-T and alpha = K^-1 y
-void finish(GP &gp) {
-    const std::size_t n = gp.n, stride = gp.stride;
-    forward<1>(gp, gp.version, gp.work);
-    for (std::size_t i = 0; i < n * stride; ++i) gp.inverse[i] = 0.0;
-    for (std::size_t i = 0; i < n; ++i) {
-        double *row = gp.inverse + i * stride;
-        row[i] = 1.0;
-        std::size_t k = 0;
-        for (; k + 4 <= i; k += 4) {
-            double factors[4];
-            for (std::size_t r = 0; r < 4; ++r) factors[r] = -gp.factor[(k + r) * stride + i];
-            add_all<4>(row, factors, gp.inverse + k * stride, stride, 0, beyond(k + 4));
+// From the factor: rows of U^-T, and alpha = K^-1 y
+void invert(const GP &gp) {
+    const std::size_t stride = gp.stride, width = gp.width;
+    for (std::size_t i = 0; i < stride; i += LANES)
+        for (std::size_t j = 0; j <= i; j += LANES) {
+            const std::size_t rows = gp.n - i < LANES ? gp.n - i : LANES;
+            double *block = gp.inverse + i * stride + j;
+            for (std::size_t r = 0; r < LANES; ++r) {
+                store(block + r * stride, all(0.0));
+                if (i == j) block[r * stride + r] = 1.0;
+            }
+            subtract_from(block, stride, rows, gp.factor + i, width, gp.inverse + j, stride, j, i);
+            solve_block(gp.factor + i * width + i, width, block, stride);
         }
-        for (; k < i; ++k) add(row, -gp.factor[k * stride + i], gp.inverse + k * stride, beyond(k + 1));
-        const double pivot = gp.factor[i * stride + i];
-        for (std::size_t j = 0; j < beyond(i + 1); j += LANES) store(row + j, load(row + j) / all(pivot));
+    for (std::size_t j = 0; j < stride; j += LANES)
+        store(gp.alpha + j, combine(gp.factor + gp.n + gp.version, width, gp.inverse + j, stride, j, stride));
+}
+
+// The same, with the columns of U^-T as well
+void finish(GP &gp) {
+    invert(gp);
+    for (std::size_t i = 0; i < gp.stride; ++i)
+        for (std::size_t j = 0; j < gp.stride; ++j)
+            gp.inverse_by_column[j * gp.stride + i] = j < whole(i + 1) ? gp.inverse[i * gp.stride + j] : 0.0;
+}
+
+// What the entries of a block on the diagonal count if those above it count for both triangles
+INLINE Lanes share_above(std::size_t row) {
+    const Lanes i = all(static_cast<double>(row));
+    return choose(i < numbers(), all(1.0), choose(numbers() < i, all(0.0), all(0.5)));
+}
+
+// From the inverse's rows: 2 P = n a a' / (y' a) - K^-1, times what it weighs: all that multiplies products of a column's
+// entries into `linear`, row sums of what multiplies their squares into `squares`; in triangles, as both halves are the same.
+INLINE void weigh(const GP &gp, double scale, double *linear, const double *radial, double *squares) {
+    const std::size_t stride = gp.stride;
+    for (std::size_t i = 0; i < stride; i += LANES) store(squares + i, all(0.0));
+    for (std::size_t i = 0; i < gp.n; i += AT_ONCE) {
+        Lanes along[AT_ONCE];
+        for (std::size_t r = 0; r < AT_ONCE; ++r) along[r] = all(0.0);
+        for (std::size_t j = before(i); j < stride; j += LANES) {
+            Lanes weight[AT_ONCE], across = load(squares + j);
+            for (std::size_t r = 0; r < AT_ONCE; ++r) weight[r] = scale * gp.alpha[i + r] * load(gp.alpha + j);
+            subtract(weight, gp.inverse + i, stride, gp.inverse + j, stride, j, gp.n);
+            for (std::size_t r = 0; r < AT_ONCE; ++r) {
+                const std::size_t at = (i + r) * stride + j;
+                if (j <= i) weight[r] *= share_above(i + r - j);
+                const Lanes steep = weight[r] * load(radial + at);
+                store(linear + at, weight[r] * load(linear + at) - (steep + steep));
+                along[r] += steep, across += steep;
+            }
+            store(squares + j, across);
+        }
+        for (std::size_t r = 0; r < AT_ONCE; ++r) squares[i + r] += total(along[r]);
     }
-    for (std::size_t i = 0; i < stride; ++i) gp.alpha[i] = 0.0;
-    for (std::size_t i = 0; i < n; ++i) add(gp.alpha, gp.work[i], gp.inverse + i * stride, beyond(i + 1));
+}
+
+// Slopes in the factors of N columns from c on and, if asked for, in their products with all columns: these for both
+// triangles when they are added to their transposed. `along` (N * stride) is scratch.
+template <std::size_t N>
+INLINE void column_slopes(const GP &gp, const double *linear, const double *squares, std::size_t c, double *along,
+                          double *slope, double *metric) {
+    const std::size_t stride = gp.stride, row = whole(gp.d);
+    const double *columns = gp.by_column + c * stride;
+    for (std::size_t j = 0; j < stride; j += LANES) {
+        Lanes sum[N];
+        for (std::size_t r = 0; r < N; ++r) sum[r] = all(-1.0) * load(squares + j) * load(columns + r * stride + j);
+        subtract(sum, gp.by_row + c, row, linear + j, stride, 0, j + LANES);
+        for (std::size_t r = 0; r < N; ++r) store(along + r * stride + j, sum[r]);
+    }
+    for (std::size_t r = 0; r < N; ++r) {
+        slope[c + r] = -dot(along + r * stride, columns + r * stride, stride);
+        for (std::size_t l = 0; metric != nullptr && l < gp.d; ++l)
+            metric[(c + r) * gp.d + l] = -0.5 * dot(along + r * stride, gp.by_column + l * stride, stride);
+    }
+}
+
+// All of them, from column c on: N at a time, and the rest by fewer
+template <std::size_t N>
+INLINE void slopes(const GP &gp, const double *linear, const double *squares, std::size_t c, double *along, double *slope,
+                   double *metric) {
+    for (; c + N <= gp.d; c += N) column_slopes<N>(gp, linear, squares, c, along, slope, metric);
+    if constexpr (N > 1) slopes<N / 2>(gp, linear, squares, c, along, slope, metric);
 }
 
 // The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in these, or, into
@@ -231,94 +305,39 @@ void finish(GP &gp) {
 //
 // With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
 double stretched(const GP &gp, const double *by, double *slope, double *metric, double *work) {
-    const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = n * stride;
-    double *gram = work, *radial = gram + square, *inverse = radial + square;
-    GP own = gp;  // its own places for what differs
-    own.by_column = inverse + square, own.factor = own.by_column + d * stride, own.work = own.factor + square;
-    own.alpha = own.work + stride, own.gram = gram, own.inverse = inverse;
+    const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = stride * stride, row = whole(d);
+    GP own = gp;  // its own places for what differs, and one version
+    own.y = gp.y + gp.version * n, own.versions = 1, own.version = 0, own.width = whole(n + 1);
+    double *linear = work, *radial = linear + square, *squares = radial + square;
+    own.inverse = squares + stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
+    own.squared_pivots = own.alpha + stride, own.by_column = own.squared_pivots + stride, own.by_row = own.by_column + d * stride;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
         for (std::size_t i = 0; i < stride; i += LANES)
             store(own.by_column + k * stride + i, factor * load(gp.by_column + k * stride + i));
+        for (std::size_t i = 0; i < stride; ++i) own.by_row[i * row + k] = own.by_column[k * stride + i];
     }
-    // Upper triangles by rows: products, kernel and what its slopes have in common
     const double steep = -5.0 / (3.0 * gp.length * gp.length);
-    double *kernel = inverse;  // not needed before the factor is there
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < stride; i += PAIRS_AT_ONCE)
         for (std::size_t j = before(i); j < stride; j += LANES) {
-            const Pair sum = pairs(own.by_column, d, stride, i, j);
-            const Lanes r = scaled_root(sum.squared, gp.length), e = decay(r);
-            store(gram + i * stride + j, sum.product);
-            store(kernel + i * stride + j, (1.0 + r + r * r * all(1.0 / 3)) * e);
-            store(radial + i * stride + j, steep * (1.0 + r) * e);
+            const Pairs<PAIRS_AT_ONCE> pairs(own.by_column + i, stride, own.by_column + j, stride, d);
+            for (std::size_t k = 0; k < PAIRS_AT_ONCE; ++k) {
+                const Lanes r = scaled_root(pairs.squared[k], gp.length), e = decay(r), with = 1.0 + pairs.product[k];
+                const std::size_t at = (i + k) * stride + j;
+                store(own.factor + (i + k) * own.width + j, (1.0 + r + r * r * all(1.0 / 3)) * e + gp.trend * (with * with));
+                store(radial + at, steep * (1.0 + r) * e);
+                store(linear + at, 4.0 * gp.trend * with);
+            }
         }
-    if (!factorize(own, kernel)) return -INF;
-    const double half = half_log_determinant(own);
-    finish(own);
-    const double raw = dot(own.work, own.work, stride), count = static_cast<double>(n);
+    if (!factorize(own)) return -INF;
+    invert(own);
+    const double raw = squared_norms(own, before(n))[n % LANES], count = static_cast<double>(n);
     const double sum = raw > 1e-30 * count ? raw : 1e-30 * count;
-    double *weights = own.factor;  // P
-    for (std::size_t i = 0; i < n; ++i) {
-        double *row = weights + i * stride;
-        for (std::size_t j = before(i); j < stride; j += LANES)
-            store(row + j, 0.5 * count / sum * load(own.alpha + j) * all(own.alpha[i]));
-        std::size_t r = i;
-        for (; r + 4 <= n; r += 4) {
-            const double *rows = inverse + r * stride;
-            double factors[4];
-            for (std::size_t k = 0; k < 4; ++k) factors[k] = -0.5 * rows[k * stride + i];
-            add_all<4>(row, factors, rows, stride, before(i), beyond(r + 4));
-        }
-        for (; r < n; ++r) {
-            const double *last = inverse + r * stride;
-            add(row + before(i), -0.5 * last[i], last + before(i), beyond(r + 1) - before(i));
-        }
-    }
-    // What multiplies the squares of a column's entries, and products of them; both triangles of the latter
-    double *both = inverse, *steepness = weights, *squares = own.work;
-    for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = before(i); j < stride; j += LANES) {
-            const std::size_t at = i * stride + j;
-            const Lanes weight = load(weights + at), steeply = weight * load(radial + at);
-            store(both + at, weight * all(4.0) * all(gp.trend) * (1.0 + load(gram + at)) - 2.0 * steeply);
-            store(steepness + at, 2.0 * steeply);
-        }
-    }
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = i + 1; j < n; ++j) {
-            both[j * stride + i] = both[i * stride + j];
-            steepness[j * stride + i] = steepness[i * stride + j];
-        }
-    for (std::size_t i = 0; i < stride; ++i) squares[i] = 0.0;
-    for (std::size_t i = 0; i < n; ++i) add(squares, 1.0, steepness + i * stride, stride);
-    double *along = own.alpha;
-    for (std::size_t k = 0; k < d; ++k) {
-        const double *column = own.by_column + k * stride;
-        products(both, stride, n, column, stride, along);
-        slope[k] = 0.0;
-        for (std::size_t i = 0; i < n; ++i) slope[k] += column[i] * (along[i] + squares[i] * column[i]);
-        for (std::size_t l = 0; metric != nullptr && l < d; ++l) {
-            const double *other = own.by_column + l * stride;
-            metric[k * d + l] = 0.0;
-            for (std::size_t i = 0; i < n; ++i) metric[k * d + l] += other[i] * (along[i] + squares[i] * column[i]);
-        }
-    }
-    return -half - 0.5 * count * __builtin_log(sum / count);
-}
-
-// Kernel values with one point: k (n), and the distances and products behind them
-INLINE void cross(const GP &gp, const double *q, double *k, double *squared, double *product) {
-    for (std::size_t i = 0; i < gp.stride; i += LANES) {
-        Lanes away = all(0.0), with = all(0.0);
-        for (std::size_t c = 0; c < gp.d; ++c) {
-            const Lanes column = load(gp.by_column + c * gp.stride + i), apart = column - all(q[c]);
-            away += apart * apart;
-            with += q[c] * column;
-        }
-        store(squared + i, away);
-        store(product + i, with);
-        store(k + i, matern(away, gp.length) + gp.trend * ((1.0 + with) * (1.0 + with)));
-    }
+    weigh(own, count / sum, linear, radial, squares);
+    slopes<LANES / PARTS>(own, linear, squares, 0, own.inverse, slope, metric);
+    for (std::size_t k = 0; metric != nullptr && k < d; ++k)
+        for (std::size_t l = 0; l <= k; ++l) metric[k * d + l] = metric[l * d + k] = metric[k * d + l] + metric[l * d + k];
+    return -half_log_determinant(own) - 0.5 * count * __builtin_log(sum / count);
 }
 
 INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0 + square) * (1.0 + square)); }
@@ -327,8 +346,8 @@ INLINE double floored(const GP &gp, double share) { return gp.variance * (share 
 
 // Eight points at a time: every operation is a vector operation over them.
 void predict(const GP &gp, const double *q, std::size_t m, double *mean, double *sd, double *work) {
-    constexpr std::size_t B = 8;
-    double *k = work, *by_column = work + B * gp.stride;  // n * B, d * B
+    constexpr std::size_t B = LANES;
+    double *k = work, *by_column = work + B * gp.stride;  // stride * B, d * B
     for (std::size_t first = 0; first < m; first += B) {
         const std::size_t some = m - first < B ? m - first : B;
         double square[B] = {};
@@ -339,83 +358,96 @@ void predict(const GP &gp, const double *q, std::size_t m, double *mean, double 
                 by_column[c * B + l] = at;
                 square[l] += at * at;
             }
-        for (std::size_t i = 0; i < gp.n; ++i) {
-            Lanes squared = all(0.0), product = all(0.0);
-            for (std::size_t c = 0; c < gp.d; ++c) {
-                const Lanes at = load(by_column + c * B), away = all(gp.z[i * gp.d + c]) - at;
-                squared += away * away;
-                product += gp.z[i * gp.d + c] * at;
+        for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE) {
+            const Pairs<PAIRS_AT_ONCE> pairs(gp.by_column + i, gp.stride, by_column, B, gp.d);
+            for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
+                const Lanes with = 1.0 + pairs.product[r], value = matern(pairs.squared[r], gp.length) + gp.trend * (with * with);
+                store(k + (i + r) * B, value);
+                sum += gp.alpha[i + r] * value;
             }
-            const Lanes value = matern(squared, gp.length) + gp.trend * ((1.0 + product) * (1.0 + product));
-            store(k + i * B, value);
-            sum += gp.alpha[i] * value;
         }
-        for (std::size_t i = 0; i < gp.n; ++i) {
-            const double *row = gp.inverse + i * gp.stride;
-            Lanes v[4] = {all(0.0), all(0.0), all(0.0), all(0.0)};  // four running sums, for independent additions
-            std::size_t j = 0;
-            for (; j + 4 <= i + 1; j += 4)
-                for (std::size_t r = 0; r < 4; ++r) v[r] += row[j + r] * load(k + (j + r) * B);
-            for (; j <= i; ++j) v[0] += row[j] * load(k + j * B);
-            const Lanes sums = (v[0] + v[2]) + (v[1] + v[3]);
-            explained += sums * sums;
+        for (std::size_t i = 0; i < gp.n; i += AT_ONCE) {
+            Lanes v[AT_ONCE];
+            for (std::size_t r = 0; r < AT_ONCE; ++r) v[r] = all(0.0);
+            subtract(v, gp.inverse_by_column + i, gp.stride, k, B, 0, i + AT_ONCE < gp.n ? i + AT_ONCE : gp.n);
+            for (std::size_t r = 0; r < AT_ONCE; ++r) explained += v[r] * v[r];
         }
-        for (std::size_t l = 0; l < some; ++l) {
-            mean[first + l] = sum[l];
-            sd[first + l] = __builtin_sqrt(floored(gp, prior(gp, square[l]) - explained[l]));
-        }
+        const Lanes with = 1.0 + load(square), share = (1.0 + gp.trend * (with * with)) - explained, least = all(SMALLEST);
+        store(mean + first, sum);
+        store(sd + first, root(gp.variance * choose(least < share, share, least)));
     }
 }
 
-double log_ei(const GP &gp, const double *q, double best, double *slope, double *work) {
-    double *k = work, *squared = work + gp.stride, *product = work + 2 * gp.stride;
-    double *v = work + 3 * gp.stride, *w = work + 4 * gp.stride;
-    cross(gp, q, k, squared, product);
-    products(gp.inverse, gp.stride, gp.n, k, gp.stride, v);
-    double explained = 0.0;
-    for (std::size_t i = 0; i < gp.n; ++i) explained += v[i] * v[i];
-    const double square = short_dot(q, q, gp.d), share = prior(gp, square) - explained;
-    const double mean = dot(k, gp.alpha, gp.stride), sd = __builtin_sqrt(floored(gp, share)), u = (mean - best) / sd;
-    const double log_h = log_improvement(u);
-    if (slope != nullptr) {
-        for (std::size_t i = 0; i < gp.stride; ++i) w[i] = 0.0;  // K^-1 k
-        std::size_t i = 0;
-        for (; i + 4 <= gp.n; i += 4) add_all<4>(w, v + i, gp.inverse + i * gp.stride, gp.stride, 0, beyond(i + 4));
-        for (; i < gp.n; ++i) add(w, v[i], gp.inverse + i * gp.stride, beyond(i + 1));
-        // dk_i/dq = radial_i (q - z_i) + linear_i z_i; `squared` and `product` are used up by now
-        for (i = 0; i < gp.stride; i += LANES) {
-            const Lanes r = scaled_root(load(squared + i), gp.length);
-            store(squared + i, -5.0 / (3.0 * gp.length * gp.length) * (1.0 + r) * decay(r));
-            store(product + i, 2.0 * gp.trend * (1.0 + load(product + i)));
-        }
-        const double gain = log_improvement_slope(u, log_h), moves = share > SMALLEST ? 1.0 : 0.0;
-        for (std::size_t c = 0; c < gp.d; ++c) {
-            const double *column = gp.by_column + c * gp.stride;
-            Lanes with_alpha = all(0.0), with_w = all(0.0);
-            for (i = 0; i < gp.stride; i += LANES) {
-                const Lanes z = load(column + i), dk = load(squared + i) * (all(q[c]) - z) + load(product + i) * z;
-                with_alpha += dk * load(gp.alpha + i);
-                with_w += dk * load(w + i);
-            }
-            const double dmean = total(with_alpha);
-            const double dvariance = moves * gp.variance * (4.0 * gp.trend * (1.0 + square) * q[c] - 2.0 * total(with_w));
-            const double dsd = 0.5 * dvariance / sd;
-            slope[c] = dsd / sd + gain * (dmean - u * dsd) / sd;
-        }
+void log_eis(const double *mean, const double *sd, std::size_t m, double best, double *values) {
+    for (std::size_t i = 0; i < m; i += LANES) {
+        const Lanes s = load(sd + i);
+        const Improvement h = improvement((load(mean + i) - all(best)) / s);
+        store(values + i, logarithm(s * h.factor) + h.exponent);
     }
-    return __builtin_log(sd) + log_h;
+}
+
+// The kernel's values with one point and what its slopes are made of: dk_i/dq = radial_i (q - z_i) + linear_i z_i
+struct Cross {
+    double *k, *radial, *linear;  // stride
+};
+
+INLINE void cross(const GP &gp, const double *q, const Cross &to) {
+    const double steep = -5.0 / (3.0 * gp.length * gp.length);
+    for (std::size_t i = 0; i < gp.stride; i += LANES) {
+        const Pairs<1> pair(q, 1, gp.by_column + i, gp.stride, gp.d);
+        const Lanes r = scaled_root(pair.squared[0], gp.length), e = decay(r), with = 1.0 + pair.product[0];
+        store(to.k + i, (1.0 + r + r * r * all(1.0 / 3)) * e + gp.trend * (with * with));
+        store(to.radial + i, steep * (1.0 + r) * e);
+        store(to.linear + i, 2.0 * gp.trend * with);
+    }
+}
+
+// U^-T k
+INLINE void whiten(const GP &gp, const double *k, double *v) {
+    for (std::size_t i = 0; i < gp.stride; i += LANES)
+        store(v + i, combine(k, 1, gp.inverse_by_column + i, gp.stride, 0, i + LANES));
+}
+
+double log_ei(const GP &gp, const double *q, double best, double *slope, double *work) {
+    const std::size_t stride = gp.stride, row = whole(gp.d);
+    const Cross at = {work, work + stride, work + 2 * stride};
+    double *v = work + 3 * stride, *pull = v + stride, *padded = pull + stride;
+    cross(gp, q, at);
+    whiten(gp, at.k, v);
+    const double square = short_dot(q, q, gp.d), share = prior(gp, square) - dot(v, v, stride);
+    const double mean = dot(at.k, gp.alpha, stride), variance = floored(gp, share), sd = __builtin_sqrt(variance);
+    const double u = (mean - best) / sd;
+    const Improvement h = improvement(all(u));
+    if (slope != nullptr) {
+        // In the mean and in the variance, which is the prior's less |v|^2: both come from dk, with weights of their own
+        const double gain = h.slope[0], by_mean = gain / sd;
+        const double by_share = share > SMALLEST ? 0.5 * (1.0 - gain * u) * gp.variance / variance : 0.0;
+        Lanes center = all(0.0);
+        for (std::size_t j = 0; j < stride; j += LANES) {
+            const Lanes w = combine(v, 1, gp.inverse + j, stride, j, stride);  // K^-1 k
+            const Lanes weight = by_mean * load(gp.alpha + j) - (2.0 * by_share) * w, radial = load(at.radial + j);
+            center += weight * radial;
+            store(pull + j, weight * (load(at.linear + j) - radial));
+        }
+        const double from_center = total(center) + by_share * 4.0 * gp.trend * (1.0 + square);
+        for (std::size_t c = 0; c < row; c += LANES) store(padded + c, combine(pull, 1, gp.by_row + c, row, 0, stride));
+        for (std::size_t c = 0; c < gp.d; ++c) slope[c] = from_center * q[c] + padded[c];
+    }
+    return (logarithm(sd * h.factor) + h.exponent)[0];
 }
 
 // The posterior covariance of the points is factorized as it is, with the smallest diagonal that makes it possible.
 void draw(const GP &gp, const double *q, std::size_t m, const double *normal, double *values, double *work) {
-    const std::size_t rows = (m + 7) / 8 * 8;
-    double *v = work, *factor = v + m * gp.stride, *k = factor + m * rows, *squared = k + gp.stride;
+    const std::size_t rows = whole(m);
+    double *v = work, *factor = v + m * gp.stride, *pivots = factor + rows * rows, *rest = pivots + rows;
+    const Cross at = {rest, rest + gp.stride, rest + 2 * gp.stride};
     for (std::size_t i = 0; i < m; ++i) {
-        cross(gp, q + i * gp.d, k, squared, squared + gp.stride);
-        values[i] = dot(k, gp.alpha, gp.stride);
-        products(gp.inverse, gp.stride, gp.n, k, gp.stride, v + i * gp.stride);
+        cross(gp, q + i * gp.d, at);
+        values[i] = dot(at.k, gp.alpha, gp.stride);
+        whiten(gp, at.k, v + i * gp.stride);
     }
     for (double extra = JITTER; extra < 1.0; extra *= 100.0) {
+        for (std::size_t i = 0; i < rows * rows; ++i) factor[i] = 0.0;
         for (std::size_t i = 0; i < m; ++i)
             for (std::size_t j = i; j < m; ++j) {
                 double away = 0.0, product = 0.0;
@@ -427,16 +459,31 @@ void draw(const GP &gp, const double *q, std::size_t m, const double *normal, do
                 const double own = matern(away, gp.length) + gp.trend * ((1.0 + product) * (1.0 + product));
                 factor[i * rows + j] = own - dot(v + i * gp.stride, v + j * gp.stride, gp.stride) + (i == j ? extra * own : 0.0);
             }
-        if (!decompose(factor, m, rows)) continue;
+        if (!decompose(factor, m, rows, pivots)) continue;
         const double sd = __builtin_sqrt(gp.variance);
         for (std::size_t i = 0; i < m; ++i)
-            for (std::size_t j = i; j < m; ++j) values[j] += sd * normal[i] * factor[i * rows + j];
+            for (std::size_t j = i; j < m; ++j)
+                values[j] += sd * normal[i] * (i == j ? pivots[i] : 1.0) * factor[i * rows + j];
         return;
     }
 }
 
+void curve(const double *H, std::size_t d, const double *x, double *to) {
+    const std::size_t row = whole(d);
+    for (std::size_t j = 0; j < row; j += LANES) store(to + j, combine(x, 1, H + j, row, 0, row));
+}
+
+void bend(double *H, std::size_t d, const double *s, double a, const double *t) {
+    const std::size_t row = whole(d);
+    for (std::size_t i = 0; i < d; ++i)
+        for (std::size_t j = 0; j < row; j += LANES)
+            store(H + i * row + j, load(H + i * row + j) + ((a * s[i] - t[i]) * load(s + j) - s[i] * load(t + j)));
+}
+
 }  // namespace
 
-GPFunctions JOIN(gp_, BOKE_ISA)() { return {prepare, likelihood, finish, stretched, predict, log_ei, draw}; }
+GPFunctions JOIN(gp_, BOKE_ISA)() {
+    return {prepare, likelihood, finish, stretched, predict, log_eis, log_ei, draw, curve, bend};
+}
 
 }  // namespace boke

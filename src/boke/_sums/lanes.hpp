@@ -14,6 +14,7 @@ constexpr std::size_t LANES = 8;
 #endif
 
 #define INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
@@ -33,6 +34,7 @@ constexpr std::size_t BYTES = 16;
 constexpr std::size_t PARTS = LANES * sizeof(double) / BYTES, WIDTH = LANES / PARTS;
 typedef double Doubles __attribute__((vector_size(BYTES)));
 typedef long long Integers __attribute__((vector_size(BYTES)));
+typedef unsigned long long Bits __attribute__((vector_size(BYTES)));
 
 struct Mask {
     Integers part[PARTS];
@@ -121,7 +123,30 @@ INLINE Lanes exponential(Lanes x) {
     return times_power_of_two(value, shifted);
 }
 
+// exp(-r) for r >= 0; no less than exp(-700)
+INLINE Lanes decay(const Lanes &r) {
+    const Lanes limit = all(-700.0), x = all(-1.0) * r;
+    return exponential(choose(limit < x, x, limit));
+}
+
 INLINE double exponential(double x) { return x < -700.0 ? 0.0 : exponential(all(x))[0]; }
+
+// ln(x) for positive, normal x: x = 2^n m with m around 1, and a series in (m - 1) / (m + 1), as in the C libraries.
+INLINE Lanes logarithm(const Lanes &x) {
+    constexpr unsigned long long ONE = 0x3ff0000000000000, LEAST = 0x3fe6a09e00000000;  // bits of 1 and of the smallest m
+    constexpr unsigned long long FRACTION = 0x000fffffffffffff, TWO52 = 0x4330000000000000;
+    Lanes n, m;
+    for (std::size_t i = 0; i < PARTS; ++i) {
+        const Bits shifted = (Bits)x.part[i] + (ONE - LEAST);
+        n.part[i] = (Doubles)((shifted >> 52) | TWO52) - (4503599627370496.0 + 1023.0);
+        m.part[i] = (Doubles)((shifted & FRACTION) + LEAST);
+    }
+    const Lanes f = m - all(1.0), s = f / (all(2.0) + f), s2 = s * s, s4 = s2 * s2, half = all(0.5) * f * f;
+    const Lanes odd = s2 * (0.6666666666666735130 + s4 * (0.2857142874366239149 + s4 * (0.1818357216161805012 + s4 * all(0.1479819860511658591))));
+    const Lanes even = s4 * (0.3999999999940941908 + s4 * (0.2222219843214978396 + s4 * all(0.1531383769920937332)));
+    const Lanes low = s * (half + (odd + even)) + n * all(1.90821492927058770002e-10);
+    return n * all(0.693147180369123816490) - ((half - low) - f);
+}
 
 INLINE Lanes root(const Lanes &s) {
     Lanes v;

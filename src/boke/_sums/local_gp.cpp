@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "gp.hpp"
-#include "special.hpp"
 
 namespace nb = nanobind;
 using namespace boke;
@@ -43,35 +42,32 @@ GPFunctions pick(const std::string &name) {
 }
 
 Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
-    double *copy = new double[std::max<std::size_t>(values.size(), 1)];
-    std::copy(values.begin(), values.end(), copy);
+    std::size_t size = 1;
+    for (std::size_t side : shape) size *= side;
+    double *copy = new double[std::max<std::size_t>(size, 1)];
+    std::copy_n(values.begin(), size, copy);
     nb::capsule owner(copy, [](void *memory) noexcept { delete[] static_cast<double *>(memory); });
     return Result(copy, shape.size(), shape.begin(), owner);
 }
 
-// BFGS on -f: s is the step, r the change of the gradient.
-void update(Numbers &H, const double *x, const Numbers &to, const Numbers &g, const Numbers &h, Numbers &s, Numbers &r,
-            Numbers &Hr) {
-    const std::size_t d = g.size();
+// BFGS on -f: s is the step, r the change of the gradient; vectors and rows of H are whole.
+void update(const GPFunctions &run, std::size_t d, Numbers &H, const double *x, const Numbers &to, const Numbers &g,
+            const Numbers &h, Numbers &s, Numbers &r, Numbers &Hr) {
     double sr = 0.0, rHr = 0.0;
     for (std::size_t i = 0; i < d; ++i) s[i] = to[i] - x[i], r[i] = g[i] - h[i], sr += s[i] * r[i];
     if (!(sr > 1e-14)) return;
-    for (std::size_t i = 0; i < d; ++i) {
-        Hr[i] = 0.0;
-        for (std::size_t j = 0; j < d; ++j) Hr[i] += H[i * d + j] * r[j];
-        rHr += r[i] * Hr[i];
-    }
-    const double a = (1.0 + rHr / sr) / sr;
-    for (std::size_t i = 0; i < d; ++i)
-        for (std::size_t j = 0; j < d; ++j) H[i * d + j] += a * s[i] * s[j] - (Hr[i] * s[j] + s[i] * Hr[j]) / sr;
+    run.curve(H.data(), d, r.data(), Hr.data());
+    for (std::size_t i = 0; i < d; ++i) rHr += r[i] * Hr[i], Hr[i] /= sr;
+    run.bend(H.data(), d, s.data(), (1.0 + rHr / sr) / sr, Hr.data());
 }
 
 // Projected BFGS with backtracking: the local maximum of `value(x, slope)` inside [low, high] from x (d), which moves
 // there; ends when a step straight up gains less than `enough`.
 template <typename Value>
-double ascend(const Value &value, std::size_t d, double *x, const double *low, const double *high, std::size_t evaluations,
-              double enough) {
-    Numbers g(d), p(d), trial(d), h(d), H(d * d, 0.0), s(d), r(d), Hr(d);
+double ascend(const GPFunctions &run, const Value &value, std::size_t d, double *x, const double *low, const double *high,
+              std::size_t evaluations, double enough) {
+    const std::size_t row = whole(d);
+    Numbers g(row), p(row), trial(row), h(row), H(row * row), s(row), r(row), Hr(row);
     double f = value(x, g.data()), width = 0.0;
     for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
     bool fresh = true;
@@ -85,12 +81,11 @@ double ascend(const Value &value, std::size_t d, double *x, const double *low, c
         if (!(norm > 1e-10) || !std::isfinite(norm)) break;
         if (fresh) {
             std::fill(H.begin(), H.end(), 0.0);
-            for (std::size_t i = 0; i < d; ++i) H[i * d + i] = 0.1 * width / norm;
+            for (std::size_t i = 0; i < d; ++i) H[i * row + i] = 0.1 * width / norm;
         }
+        run.curve(H.data(), d, h.data(), p.data());
         for (std::size_t i = 0; i < d; ++i) {
-            p[i] = 0.0;
-            if (h[i] != 0.0)
-                for (std::size_t j = 0; j < d; ++j) p[i] += H[i * d + j] * h[j];
+            if (h[i] == 0.0) p[i] = 0.0;
             along += p[i] * h[i];
         }
         if (!(along > 0.0)) {
@@ -110,9 +105,9 @@ double ascend(const Value &value, std::size_t d, double *x, const double *low, c
             const double there = value(trial.data(), h.data());
             ++used;
             if (there > f + 1e-4 * rise && there > f) {
-                update(H, x, trial, g, h, s, r, Hr);
+                update(run, d, H, x, trial, g, h, s, r, Hr);
                 f = there;
-                std::copy(trial.begin(), trial.end(), x);
+                std::copy_n(trial.begin(), d, x);
                 std::copy(h.begin(), h.end(), g.begin());
                 break;
             }
@@ -124,29 +119,51 @@ double ascend(const Value &value, std::size_t d, double *x, const double *low, c
     return f;
 }
 
+// Memory that begins with a whole vector, not set to anything
+class Room {
+  public:
+    explicit Room(std::size_t size) : size_(size), memory_(new double[size + LANES]) {}
+    std::size_t size() const { return size_; }
+    double *data() const {
+        void *begin = memory_.get();
+        std::size_t space = (size_ + LANES) * sizeof(double);
+        return static_cast<double *>(std::align(LANES * sizeof(double), size_ * sizeof(double), begin, space));
+    }
+
+  private:
+    std::size_t size_;
+    std::unique_ptr<double[]> memory_;
+};
+
+// Scratch of a thread, shared by all models: those of a batch are kept, and hold little. Good until the next call.
+double *scratch(std::size_t size) {
+    static thread_local Room room(0);
+    if (room.size() < size) room = Room(size);
+    return room.data();
+}
+
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
             const std::vector<std::size_t> &start, const std::string &instructions)
-        : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_((n_ + 7) / 8 * 8),
+        : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
           z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
           jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
-          noises_(noises), at_(start) {
+          noises_(noises), at_(start), memory_((d_ + whole(d_) + 2 * stride_ + 1) * stride_) {
         if (n_ == 0 || y.shape(1) != n_ || y.shape(0) == 0 || jacobian.shape(0) != y.shape(0))
             throw std::invalid_argument("Shapes of the observations do not agree.");
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
             throw std::invalid_argument("The search must start on the grid.");
-        const std::size_t square = n_ * stride_, lengths_used = lengths_.size();
-        filled_.reset(new bool[lengths_used]());
-        memory_.reset(new double[square + (d_ + 1) * stride_]);
-        scratch().resize(std::max(scratch().size(), (4 + lengths_used) * square + VERSIONS * stride_));
-        double *kept = memory_.get(), *rest = scratch().data();
+        const std::size_t square = stride_ * stride_, width = whole(n_ + y.shape(0)), factor = stride_ * width;
+        const std::size_t matrices = lengths_.size() * square;
+        filled_.reset(new bool[lengths_.size()]());
+        double *kept = memory_.data(), *rest = scratch(2 * square + matrices + 2 * factor + stride_);
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
-        gp_ = GP{n_, d_, stride_, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
-                 take(kept, d_ * stride_), take(rest, square), take(rest, square), take(rest, lengths_used * square), filled_.get(),
-                 take(rest, square), take(kept, square), take(kept, stride_), take(rest, VERSIONS * stride_),
-                 0.0, 0.0, 0.0, 0.0};
-        spare_ = take(rest, square);
+        gp_ = GP{n_, d_, stride_, width, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
+                 take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(rest, square), take(rest, square),
+                 take(rest, matrices), filled_.get(), take(rest, factor), take(rest, stride_),
+                 take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0};
+        spare_ = take(rest, factor);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
         const double unit = median_distance();
@@ -156,27 +173,30 @@ class LocalGP {
 
     nb::tuple predict(Matrix q) const {
         check(q);
-        Numbers mean(q.shape(0)), sd(q.shape(0)), work(8 * (stride_ + d_));
-        run_.predict(gp_, q.data(), q.shape(0), mean.data(), sd.data(), work.data());
-        return nb::make_tuple(array(mean, {mean.size()}), array(sd, {sd.size()}));
+        const std::size_t m = q.shape(0);
+        Numbers mean(whole(m)), sd(whole(m));
+        run_.predict(gp_, q.data(), m, mean.data(), sd.data(), scratch(predict_room(gp_)));
+        return nb::make_tuple(array(mean, {m}), array(sd, {m}));
     }
 
     Result log_ei(Matrix q, double best) const {
         check(q);
-        Numbers mean(q.shape(0)), sd(q.shape(0)), work(8 * (stride_ + d_));
+        const std::size_t m = q.shape(0);
+        Numbers mean(whole(m)), sd(whole(m));
         {
             nb::gil_scoped_release unlocked;
-            run_.predict(gp_, q.data(), q.shape(0), mean.data(), sd.data(), work.data());
-            for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = std::log(sd[i]) + log_improvement((mean[i] - best) / sd[i]);
+            run_.predict(gp_, q.data(), m, mean.data(), sd.data(), scratch(predict_room(gp_)));
+            run_.log_eis(mean.data(), sd.data(), m, best, mean.data());
         }
-        return array(mean, {mean.size()});
+        return array(mean, {m});
     }
 
     nb::tuple log_ei_gradient(Matrix q, double best) const {
         check(q);
-        Numbers values(q.shape(0)), slopes(q.shape(0) * d_), work(5 * stride_);
+        Numbers values(q.shape(0)), slopes(q.shape(0) * d_);
+        double *work = scratch(log_ei_room(gp_));
         for (std::size_t i = 0; i < values.size(); ++i)
-            values[i] = run_.log_ei(gp_, q.data() + i * d_, best, slopes.data() + i * d_, work.data());
+            values[i] = run_.log_ei(gp_, q.data() + i * d_, best, slopes.data() + i * d_, work);
         return nb::make_tuple(array(values, {values.size()}), array(slopes, {values.size(), d_}));
     }
 
@@ -190,15 +210,15 @@ class LocalGP {
         Numbers tops(q.data(), q.data() + m * d_), values(m);
         {
             nb::gil_scoped_release unlocked;
-            Numbers work(5 * stride_);
+            double *work = scratch(log_ei_room(gp_));
             Numbers there(d_), steep(d_);
             auto value = [&](const double *x, double *slope) {
-                if (!turn) return run_.log_ei(gp_, x, best, slope, work.data());
+                if (!turn) return run_.log_ei(gp_, x, best, slope, work);
                 for (std::size_t k = 0; k < d_; ++k) {
                     there[k] = 0.0;
                     for (std::size_t j = 0; j < d_; ++j) there[k] += x[j] * turn->data()[j * d_ + k];
                 }
-                const double f = run_.log_ei(gp_, there.data(), best, steep.data(), work.data());
+                const double f = run_.log_ei(gp_, there.data(), best, steep.data(), work);
                 for (std::size_t j = 0; j < d_; ++j) {
                     slope[j] = 0.0;
                     for (std::size_t k = 0; k < d_; ++k) slope[j] += turn->data()[j * d_ + k] * steep[k];
@@ -206,19 +226,20 @@ class LocalGP {
                 return f;
             };
             for (std::size_t i = 0; i < m; ++i)
-                values[i] = ascend(value, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
+                values[i] = ascend(run_, value, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
         }
         return nb::make_tuple(array(tops, {m, d_}), array(values, {m}));
     }
 
     // Logarithms of the columns' factors that the likelihood prefers, and how much it gains; their prior is normal.
     nb::tuple stretch(double spread, double most, std::size_t evaluations, double enough) const {
-        Numbers by(d_, 0.0), low(d_, -most), high(d_, most), work((d_ + 4 * n_ + 2) * stride_);
+        Numbers by(d_, 0.0), low(d_, -most), high(d_, most);
         double start = 0.0, end = 0.0;
         {
             nb::gil_scoped_release unlocked;
+            double *work = scratch(stretched_room(gp_));
             auto value = [&](const double *x, double *slope) {
-                double f = run_.stretched(gp_, x, slope, nullptr, work.data());
+                double f = run_.stretched(gp_, x, slope, nullptr, work);
                 for (std::size_t k = 0; k < d_; ++k) {
                     f -= 0.5 * x[k] * x[k] / (spread * spread);
                     slope[k] -= x[k] / (spread * spread);
@@ -226,7 +247,7 @@ class LocalGP {
                 return f;
             };
             start = likelihood_ - jacobian_[gp_.version];
-            end = ascend(value, d_, by.data(), low.data(), high.data(), evaluations, enough);
+            end = ascend(run_, value, d_, by.data(), low.data(), high.data(), evaluations, enough);
         }
         return nb::make_tuple(array(by, {d_}), end - start);
     }
@@ -234,27 +255,27 @@ class LocalGP {
     // The likelihood, less its Jacobian, with stretched columns, and its slopes.
     nb::tuple stretched(Vector by) const {
         if (by.shape(0) != d_) throw std::invalid_argument("There must be a factor for each column.");
-        Numbers slope(d_), work((d_ + 4 * n_ + 2) * stride_);
-        const double value = run_.stretched(gp_, by.data(), slope.data(), nullptr, work.data());
+        Numbers slope(d_);
+        const double value = run_.stretched(gp_, by.data(), slope.data(), nullptr, scratch(stretched_room(gp_)));
         return nb::make_tuple(value, array(slope, {d_}));
     }
 
     // The slopes of the likelihood in the entries of a matrix (d, d) that the columns are multiplied with, at the identity.
     Result metric_slopes() const {
-        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_), work((d_ + 4 * n_ + 2) * stride_);
-        run_.stretched(gp_, by.data(), slope.data(), metric.data(), work.data());
+        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
+        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
         return array(metric, {d_, d_});
     }
 
     // A function drawn from the posterior, at the rows of q, from as many standard normal numbers.
     Result draw(Matrix q, Vector normal) const {
         check(q);
-        const std::size_t m = q.shape(0), rows = (m + 7) / 8 * 8;
+        const std::size_t m = q.shape(0);
         if (normal.shape(0) != m) throw std::invalid_argument("As many normal numbers as points are needed.");
-        Numbers values(m), work(m * (stride_ + rows) + 3 * stride_);
+        Numbers values(m);
         {
             nb::gil_scoped_release unlocked;
-            run_.draw(gp_, q.data(), m, normal.data(), values.data(), work.data());
+            run_.draw(gp_, q.data(), m, normal.data(), values.data(), scratch(draw_room(gp_, m)));
         }
         return array(values, {m});
     }
@@ -278,12 +299,6 @@ class LocalGP {
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
-    // What only the search needs is shared by all models of a thread: the models of a batch are kept, and hold little.
-    static Numbers &scratch() {
-        static thread_local Numbers memory;
-        return memory;
-    }
-
     double median_distance() const {
         Numbers all;
         all.reserve(n_ * n_ / 2);
@@ -337,10 +352,10 @@ class LocalGP {
     std::size_t n_, d_, stride_;
     Numbers z_, y_, jacobian_, lengths_, trends_, noises_;
     std::vector<std::size_t> at_;
-    std::unique_ptr<double[]> memory_;
+    Room memory_;
     std::unique_ptr<bool[]> filled_;
-    GP gp_;          // after the search only z, by_column, inverse and alpha are its own
-    double *spare_;  // n * stride: another factor
+    GP gp_;          // after the search only z, what is made of it, the inverse and alpha are its own
+    double *spare_;  // another factor
     double likelihood_ = 0.0;
 };
 
