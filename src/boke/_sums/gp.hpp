@@ -17,6 +17,7 @@ struct GP {
     std::size_t version;           // the one in use
     double *by_column;             // d * stride: z by columns
     double *by_row;                // stride * (d rounded up): z by rows
+    double *norms;                 // stride: |z_i|^2
     double *distance, *quadratic;  // |z_i - z_j|^2 and (1 + z_i . z_j)^2, upper triangles
     double *matern;                // one matrix for each length scale, filled when needed
     bool *filled;                  // lengths
@@ -38,14 +39,15 @@ constexpr std::size_t whole(std::size_t n) { return (n + LANES - 1) / LANES * LA
 
 // Room for scratch
 inline std::size_t stretched_room(const GP &gp) {
-    return (3 * gp.stride + whole(gp.n + 1) + 3 + gp.d + whole(gp.d)) * gp.stride;
+    return (3 * gp.stride + whole(gp.n + 1) + 4 + gp.d + whole(gp.d)) * gp.stride;
 }
-inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d); }
+inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d + 1); }
 inline std::size_t log_ei_room(const GP &gp) { return 5 * gp.stride + whole(gp.d); }
 inline std::size_t draw_room(const GP &gp, std::size_t m) { return (m + 3) * gp.stride + (whole(m) + 1) * whole(m); }
 
 struct GPFunctions {
     void (*prepare)(GP &);
+    double (*median_distance)(GP &);  // squared; of two observations or more
     // Log marginal likelihood of a point of the grid, -inf if the matrix is not positive definite; leaves its factor.
     double (*likelihood)(GP &, const Grid &, std::size_t i, std::size_t j, std::size_t k);
     void (*finish)(GP &);

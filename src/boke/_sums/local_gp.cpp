@@ -149,7 +149,7 @@ class LocalGP {
         : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
           z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
           jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
-          noises_(noises), at_(start), memory_((d_ + whole(d_) + 2 * stride_ + 1) * stride_) {
+          noises_(noises), at_(start), memory_((d_ + whole(d_) + 2 * stride_ + 2) * stride_) {
         if (n_ == 0 || y.shape(1) != n_ || y.shape(0) == 0 || jacobian.shape(0) != y.shape(0))
             throw std::invalid_argument("Shapes of the observations do not agree.");
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
@@ -160,13 +160,13 @@ class LocalGP {
         double *kept = memory_.data(), *rest = scratch(2 * square + matrices + 2 * factor + stride_);
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
         gp_ = GP{n_, d_, stride_, width, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
-                 take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(rest, square), take(rest, square),
+                 take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(kept, stride_), take(rest, square), take(rest, square),
                  take(rest, matrices), filled_.get(), take(rest, factor), take(rest, stride_),
                  take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0};
         spare_ = take(rest, factor);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
-        const double unit = median_distance();
+        const double unit = median_unit();
         for (double &length : lengths_) length *= unit;
         search();
     }
@@ -299,14 +299,8 @@ class LocalGP {
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
-    double median_distance() const {
-        Numbers all;
-        all.reserve(n_ * n_ / 2);
-        for (std::size_t i = 0; i < n_; ++i)
-            for (std::size_t j = i + 1; j < n_; ++j) all.push_back(gp_.distance[i * stride_ + j]);
-        if (all.empty()) return 1.0;
-        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
-        const double median = std::sqrt(all[all.size() / 2]);
+    double median_unit() {
+        const double median = n_ > 1 ? std::sqrt(run_.median_distance(gp_)) : 1.0;
         return median > 1e-12 ? median : 1.0;
     }
 
