@@ -117,6 +117,10 @@ void prepare(GP &gp) {
     for (std::size_t k = 0; k < gp.d; ++k)
         for (std::size_t i = 0; i < gp.stride; ++i) gp.by_column[k * gp.stride + i] = i < gp.n ? gp.z[i * gp.d + k] : 0.0;
     square_norms(gp.by_column, gp.stride, gp.d, gp.norms);
+    const std::size_t first = gp.n - before(gp.n), side = side_width(gp.n, gp.versions);
+    for (std::size_t i = 0; i < gp.stride * side; ++i) gp.beside[i] = 0.0;
+    for (std::size_t v = 0; v < gp.versions; ++v)
+        for (std::size_t i = 0; i < gp.n; ++i) gp.beside[i * side + first + v] = gp.y[v * gp.n + i];
     const std::size_t row = whole(gp.d);
     for (std::size_t i = 0; i < gp.stride; ++i)
         for (std::size_t k = 0; k < row; ++k) gp.by_row[i * row + k] = i < gp.n && k < gp.d ? gp.z[i * gp.d + k] : 0.0;
@@ -190,8 +194,8 @@ INLINE bool decompose_block(double *block, std::size_t stride, std::size_t rows,
     UNROLL for (std::size_t k = 0; k < LANES; ++k) {
         if (k == rows) break;
         squared_pivot[k] = row[k][k];
-        const Lanes share = all(1.0 / row[k][k]) * row[k];
-        UNROLL for (std::size_t i = k + 1; i < LANES; ++i) row[i] -= share[i] * row[k];
+        const Lanes reciprocal = all(1.0 / row[k][k]);
+        UNROLL for (std::size_t i = k + 1; i < LANES; ++i) row[i] -= (row[k][i] * row[k]) * reciprocal;
     }
     for (std::size_t k = 0; k < rows; ++k)
         if (!(squared_pivot[k] > 0.0)) return false;
@@ -223,13 +227,16 @@ bool decompose(double *factor, std::size_t n, std::size_t stride, double *square
 
 // From the kernel in `factor`: noise, values beside it, and decomposed; false if it is not positive definite
 bool factorize(GP &gp) {
-    for (std::size_t i = 0; i < gp.n; ++i) {
-        double *row = gp.factor + i * gp.width, *beside = row + gp.n;
-        row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
-        for (std::size_t v = 0; v < gp.width - gp.n; ++v) beside[v] = v < gp.versions ? gp.y[v * gp.n + i] : 0.0;
+    const std::size_t n = gp.n, last = before(n), side = side_width(gp.n, gp.versions);
+    const Mask inside = numbers() < all(static_cast<double>(n - last));
+    for (std::size_t i = 0; i < gp.stride; ++i) {
+        double *row = gp.factor + i * gp.width;
+        const double *beside = gp.beside + i * side;
+        if (i < n) row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
+        store(row + last, choose(inside, i < n ? load(row + last) : all(0.0), load(beside)));
+        for (std::size_t j = LANES; j < side; j += LANES) store(row + last + j, load(beside + j));
     }
-    for (std::size_t i = gp.n * gp.width; i < gp.stride * gp.width; ++i) gp.factor[i] = 0.0;
-    return decompose(gp.factor, gp.n, gp.width, gp.squared_pivots);
+    return decompose(gp.factor, n, gp.width, gp.squared_pivots);
 }
 
 // The sum of the logarithms of pivots
@@ -252,14 +259,16 @@ INLINE Lanes squared_norms(const GP &gp, std::size_t j) {
 double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::size_t k) {
     gp.length = grid.length[i], gp.trend = grid.trend[j], gp.noise = grid.noise[k];
     double *radial = gp.matern + i * gp.stride * gp.stride;
-    for (std::size_t row = 0; row < gp.n; ++row)
-        for (std::size_t c = before(row); c < gp.stride; c += LANES) {
-            const std::size_t at = row * gp.stride + c;
-            if (!gp.filled[i]) store(radial + at, matern(load(gp.distance + at), gp.length));
-            store(gp.factor + row * gp.width + c, load(radial + at) + gp.trend * load(gp.quadratic + at));
-        }
+    for (std::size_t row = 0; row < gp.n && !gp.filled[i]; ++row)
+        for (std::size_t at = row * gp.stride + before(row); at < (row + 1) * gp.stride; at += LANES)
+            store(radial + at, matern(load(gp.distance + at), gp.length));
     gp.filled[i] = true;
-    if (!factorize(gp)) return -INF;
+    for (std::size_t row = 0; row < gp.n; ++row) {
+        const double *m = radial + row * gp.stride, *q = gp.quadratic + row * gp.stride;
+        for (std::size_t c = before(row); c < gp.stride; c += LANES)
+            store(gp.factor + row * gp.width + c, load(m + c) + gp.trend * load(q + c));
+    }
+    if (!factorize(gp)) return gp.likelihood = -INF;
     const double n = static_cast<double>(gp.n), half = half_log_determinant(gp);
     double best = -INF;
     for (std::size_t c = before(gp.n); c < gp.width; c += LANES) {
@@ -271,7 +280,7 @@ double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::s
             if (value > best) best = value, gp.version = version, gp.variance = variance[l];
         }
     }
-    return best;
+    return gp.likelihood = best;
 }
 
 // From the factor: rows of U^-T, and alpha = K^-1 y
@@ -366,10 +375,9 @@ INLINE void slopes(const GP &gp, const double *linear, const double *squares, st
 // With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
 double stretched(const GP &gp, const double *by, double *slope, double *metric, double *work) {
     const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = stride * stride, row = whole(d);
-    GP own = gp;  // its own places for what differs, and one version
-    own.y = gp.y + gp.version * n, own.versions = 1, own.version = 0, own.width = whole(n + 1);
-    double *linear = work, *radial = linear + square, *squares = radial + square;
-    own.inverse = squares + stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
+    GP own = gp;  // its own places for what differs
+    double *linear = work, *radial = linear + square, *squares = radial + square, *along = squares + stride;
+    own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
     own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride, own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
@@ -390,15 +398,24 @@ double stretched(const GP &gp, const double *by, double *slope, double *metric, 
                 store(linear + at, 4.0 * gp.trend * with);
             }
         }
-    if (!factorize(own)) return -INF;
-    invert(own);
-    const double raw = squared_norms(own, before(n))[n % LANES], count = static_cast<double>(n);
-    const double sum = raw > 1e-30 * count ? raw : 1e-30 * count;
-    weigh(own, count / sum, linear, radial, squares);
-    slopes<LANES / PARTS>(own, linear, squares, 0, own.inverse, slope, metric);
+    const double count = static_cast<double>(n);
+    double value = gp.likelihood - gp.jacobian[gp.version];
+    bool same = true;
+    for (std::size_t k = 0; k < d; ++k) same = same && by[k] == 0.0;
+    if (same) own.inverse = gp.inverse, own.alpha = gp.alpha;  // nothing new
+    else {
+        if (!factorize(own)) return -INF;
+        invert(own);
+        const std::size_t beside = n + gp.version;
+        const double raw = squared_norms(own, before(beside))[beside % LANES] / count;
+        own.variance = raw > 1e-30 ? raw : 1e-30;
+        value = -half_log_determinant(own) - 0.5 * count * __builtin_log(own.variance);
+    }
+    weigh(own, 1.0 / own.variance, linear, radial, squares);
+    slopes<LANES / PARTS>(own, linear, squares, 0, along, slope, metric);
     for (std::size_t k = 0; metric != nullptr && k < d; ++k)
         for (std::size_t l = 0; l <= k; ++l) metric[k * d + l] = metric[l * d + k] = metric[k * d + l] + metric[l * d + k];
-    return -half_log_determinant(own) - 0.5 * count * __builtin_log(sum / count);
+    return value;
 }
 
 INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0 + square) * (1.0 + square)); }
