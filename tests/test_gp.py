@@ -314,6 +314,25 @@ def test_the_compiled_twin_agrees_in_every_size_and_on_every_instruction_set(n, 
 
 
 @native
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 30, 81])
+def test_the_unit_of_length_is_the_median_distance(n):
+    """Also where many distances are equal, zero, or of very different sizes."""
+    rng = np.random.default_rng(n)
+    for Z in (
+        rng.normal(size=(n, 3)),
+        rng.integers(3, size=(n, 3)).astype(float),
+        np.repeat(rng.normal(size=(2, 3)), [n - n // 4, n // 4], axis=0),
+        np.repeat(rng.normal(size=(2, 3)), [n - n // 2, n // 2], axis=0),
+        10.0 ** rng.uniform(-9, 2, size=(n, 3)),
+        np.zeros((n, 3)),
+    ):
+        grid = np.zeros((1, n)), np.zeros(1), (1.0,), (0.0,), (1e-1,), (0, 0, 0)
+        for isa in engine.NATIVE.instruction_sets():
+            length = engine.NATIVE.LocalGP(Z, *grid, isa).hyperparameters[0]
+            assert length == pytest.approx(LocalGP(Z, *grid).hyperparameters[0], rel=1e-14)
+
+
+@native
 def test_compiled_improvements_are_right_far_out_and_near():
     """One observation of 1 and no noise: the mean and the deviation elsewhere are known, and ``best`` makes any u of them."""
     model = engine.NATIVE.LocalGP(np.zeros((1, 1)), np.ones((1, 1)), np.zeros(1), (1.0,), (0.0,), (1e-8,), (0, 0, 0))

@@ -14,6 +14,7 @@ namespace boke {
 namespace {
 
 constexpr double SQRT5 = 2.23606797749978969;
+constexpr double FINITE = __DBL_MAX__;
 constexpr double SMALLEST = 1e-20;  // of the variance, relative to the signal's
 constexpr double JITTER = 1e-8;     // of a drawn function, relative to its variance a priori
 
@@ -75,40 +76,102 @@ INLINE Lanes matern(const Lanes &squared, double length) {
 
 INLINE double matern(double squared, double length) { return matern(all(squared), length)[0]; }
 
-// Squared distances and products of N observations from i on with eight others from j on
+// Points by columns, and the squares of their norms
+struct Points {
+    const double *by_column;
+    std::size_t stride;
+    const double *norms;
+};
+
+// Squared distances and products of N points from i on with eight others from j on. A product is what the norms and the
+// distance leave of it: as exact, with fewer operations; the distances of close points are not to be had that way.
 template <std::size_t N>
 struct Pairs {
     Lanes squared[N], product[N];
-    INLINE Pairs(const double *a, std::size_t a_stride, const double *b, std::size_t b_stride, std::size_t d) {
-        for (std::size_t r = 0; r < N; ++r) squared[r] = product[r] = all(0.0);
+    INLINE Pairs(const Points &a, std::size_t i, const Points &b, std::size_t j, std::size_t d) {
+        for (std::size_t r = 0; r < N; ++r) squared[r] = all(0.0);
         for (std::size_t k = 0; k < d; ++k) {
-            const Lanes column = load(b + k * b_stride);
+            const Lanes column = load(b.by_column + k * b.stride + j);
             for (std::size_t r = 0; r < N; ++r) {
-                const Lanes at = all(a[k * a_stride + r]), away = column - at;
+                const Lanes away = column - all(a.by_column[k * a.stride + i + r]);
                 squared[r] += away * away;
-                product[r] += at * column;
             }
         }
+        for (std::size_t r = 0; r < N; ++r) product[r] = all(0.5) * ((all(a.norms[i + r]) + load(b.norms + j)) - squared[r]);
     }
 };
+
+INLINE Points points(const GP &gp) { return {gp.by_column, gp.stride, gp.norms}; }
+
+INLINE void square_norms(const double *by_column, std::size_t stride, std::size_t d, double *norms) {
+    for (std::size_t i = 0; i < stride; i += LANES) {
+        Lanes sum = all(0.0);
+        for (std::size_t k = 0; k < d; ++k) sum += load(by_column + k * stride + i) * load(by_column + k * stride + i);
+        store(norms + i, sum);
+    }
+}
 
 constexpr std::size_t PAIRS_AT_ONCE = AT_ONCE / 2;
 
 void prepare(GP &gp) {
     for (std::size_t k = 0; k < gp.d; ++k)
         for (std::size_t i = 0; i < gp.stride; ++i) gp.by_column[k * gp.stride + i] = i < gp.n ? gp.z[i * gp.d + k] : 0.0;
+    square_norms(gp.by_column, gp.stride, gp.d, gp.norms);
+    const std::size_t first = gp.n - before(gp.n), side = side_width(gp.n, gp.versions);
+    for (std::size_t i = 0; i < gp.stride * side; ++i) gp.beside[i] = 0.0;
+    for (std::size_t v = 0; v < gp.versions; ++v)
+        for (std::size_t i = 0; i < gp.n; ++i) gp.beside[i * side + first + v] = gp.y[v * gp.n + i];
     const std::size_t row = whole(gp.d);
     for (std::size_t i = 0; i < gp.stride; ++i)
         for (std::size_t k = 0; k < row; ++k) gp.by_row[i * row + k] = i < gp.n && k < gp.d ? gp.z[i * gp.d + k] : 0.0;
     for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE)
         for (std::size_t j = before(i); j < gp.stride; j += LANES) {
-            const Pairs<PAIRS_AT_ONCE> pairs(gp.by_column + i, gp.stride, gp.by_column + j, gp.stride, gp.d);
+            const Pairs<PAIRS_AT_ONCE> pairs(points(gp), i, points(gp), j, gp.d);
             for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
                 const std::size_t at = (i + r) * gp.stride + j;
                 store(gp.distance + at, pairs.squared[r]);
                 store(gp.quadratic + at, (1.0 + pairs.product[r]) * (1.0 + pairs.product[r]));
             }
         }
+}
+
+// How many of n numbers, a multiple of eight, are no larger than a limit
+INLINE std::size_t count_within(const double *values, std::size_t n, double limit) {
+    Lanes larger = all(0.0);
+    for (std::size_t i = 0; i < n; i += LANES) larger += choose(all(limit) < load(values + i), all(1.0), all(0.0));
+    return n - static_cast<std::size_t>(total(larger));
+}
+
+// The largest of those, or zero
+INLINE double largest_within(const double *values, std::size_t n, double limit) {
+    Lanes largest = all(0.0);
+    for (std::size_t i = 0; i < n; i += LANES) {
+        const Lanes value = load(values + i), within = choose(all(limit) < value, all(0.0), value);
+        largest = choose(largest < within, within, largest);
+    }
+    double most = 0.0;
+    for (std::size_t l = 0; l < LANES; ++l) most = largest[l] > most ? largest[l] : most;
+    return most;
+}
+
+// The median of the squared distances by bisection, until one number more than the smaller half is left: no branches that
+// cannot be foreseen, as a partial sort has. The factor is not there yet, and its place is free.
+double median_distance(GP &gp) {
+    double *values = gp.factor;
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < gp.n; n += gp.n - ++i)
+        for (std::size_t j = i + 1; j < gp.n; ++j) values[n + j - i - 1] = gp.distance[i * gp.stride + j];
+    const std::size_t half = n / 2;
+    while (n % LANES != 0) values[n++] = INF;
+    double low = 0.0, high = largest_within(values, n, FINITE);
+    if (count_within(values, n, low) > half) return low;
+    for (;;) {
+        const double middle = low + 0.5 * (high - low);
+        if (!(low < middle && middle < high)) return high;  // neighbours: many are equal
+        const std::size_t within = count_within(values, n, middle);
+        if (within == half + 1) return largest_within(values, n, middle);
+        (within <= half ? low : high) = middle;
+    }
 }
 
 // Eight columns of eight rows, multiplied with the inverse of U' of a block on the diagonal; zero where the reciprocals of
@@ -131,8 +194,8 @@ INLINE bool decompose_block(double *block, std::size_t stride, std::size_t rows,
     UNROLL for (std::size_t k = 0; k < LANES; ++k) {
         if (k == rows) break;
         squared_pivot[k] = row[k][k];
-        const Lanes share = all(1.0 / row[k][k]) * row[k];
-        UNROLL for (std::size_t i = k + 1; i < LANES; ++i) row[i] -= share[i] * row[k];
+        const Lanes reciprocal = all(1.0 / row[k][k]);
+        UNROLL for (std::size_t i = k + 1; i < LANES; ++i) row[i] -= (row[k][i] * row[k]) * reciprocal;
     }
     for (std::size_t k = 0; k < rows; ++k)
         if (!(squared_pivot[k] > 0.0)) return false;
@@ -164,13 +227,16 @@ bool decompose(double *factor, std::size_t n, std::size_t stride, double *square
 
 // From the kernel in `factor`: noise, values beside it, and decomposed; false if it is not positive definite
 bool factorize(GP &gp) {
-    for (std::size_t i = 0; i < gp.n; ++i) {
-        double *row = gp.factor + i * gp.width, *beside = row + gp.n;
-        row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
-        for (std::size_t v = 0; v < gp.width - gp.n; ++v) beside[v] = v < gp.versions ? gp.y[v * gp.n + i] : 0.0;
+    const std::size_t n = gp.n, last = before(n), side = side_width(gp.n, gp.versions);
+    const Mask inside = numbers() < all(static_cast<double>(n - last));
+    for (std::size_t i = 0; i < gp.stride; ++i) {
+        double *row = gp.factor + i * gp.width;
+        const double *beside = gp.beside + i * side;
+        if (i < n) row[i] += gp.noise * (1.0 + gp.trend) + 1e-10 * row[i];
+        store(row + last, choose(inside, i < n ? load(row + last) : all(0.0), load(beside)));
+        for (std::size_t j = LANES; j < side; j += LANES) store(row + last + j, load(beside + j));
     }
-    for (std::size_t i = gp.n * gp.width; i < gp.stride * gp.width; ++i) gp.factor[i] = 0.0;
-    return decompose(gp.factor, gp.n, gp.width, gp.squared_pivots);
+    return decompose(gp.factor, n, gp.width, gp.squared_pivots);
 }
 
 // The sum of the logarithms of pivots
@@ -193,14 +259,16 @@ INLINE Lanes squared_norms(const GP &gp, std::size_t j) {
 double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::size_t k) {
     gp.length = grid.length[i], gp.trend = grid.trend[j], gp.noise = grid.noise[k];
     double *radial = gp.matern + i * gp.stride * gp.stride;
-    for (std::size_t row = 0; row < gp.n; ++row)
-        for (std::size_t c = before(row); c < gp.stride; c += LANES) {
-            const std::size_t at = row * gp.stride + c;
-            if (!gp.filled[i]) store(radial + at, matern(load(gp.distance + at), gp.length));
-            store(gp.factor + row * gp.width + c, load(radial + at) + gp.trend * load(gp.quadratic + at));
-        }
+    for (std::size_t row = 0; row < gp.n && !gp.filled[i]; ++row)
+        for (std::size_t at = row * gp.stride + before(row); at < (row + 1) * gp.stride; at += LANES)
+            store(radial + at, matern(load(gp.distance + at), gp.length));
     gp.filled[i] = true;
-    if (!factorize(gp)) return -INF;
+    for (std::size_t row = 0; row < gp.n; ++row) {
+        const double *m = radial + row * gp.stride, *q = gp.quadratic + row * gp.stride;
+        for (std::size_t c = before(row); c < gp.stride; c += LANES)
+            store(gp.factor + row * gp.width + c, load(m + c) + gp.trend * load(q + c));
+    }
+    if (!factorize(gp)) return gp.likelihood = -INF;
     const double n = static_cast<double>(gp.n), half = half_log_determinant(gp);
     double best = -INF;
     for (std::size_t c = before(gp.n); c < gp.width; c += LANES) {
@@ -212,7 +280,7 @@ double likelihood(GP &gp, const Grid &grid, std::size_t i, std::size_t j, std::s
             if (value > best) best = value, gp.version = version, gp.variance = variance[l];
         }
     }
-    return best;
+    return gp.likelihood = best;
 }
 
 // From the factor: rows of U^-T, and alpha = K^-1 y
@@ -233,12 +301,13 @@ void invert(const GP &gp) {
         store(gp.alpha + j, combine(gp.factor + gp.n + gp.version, width, gp.inverse + j, stride, j, stride));
 }
 
-// The same, with the columns of U^-T as well
+// The same, with the columns of U^-T as well: its blocks, transposed
 void finish(GP &gp) {
     invert(gp);
-    for (std::size_t i = 0; i < gp.stride; ++i)
-        for (std::size_t j = 0; j < gp.stride; ++j)
-            gp.inverse_by_column[j * gp.stride + i] = j < whole(i + 1) ? gp.inverse[i * gp.stride + j] : 0.0;
+    for (std::size_t i = 0; i < gp.stride; i += LANES)
+        for (std::size_t j = 0; j < i + LANES; ++j)
+            for (std::size_t r = 0; r < LANES; ++r)
+                gp.inverse_by_column[j * gp.stride + i + r] = gp.inverse[(i + r) * gp.stride + j];
 }
 
 // What the entries of a block on the diagonal count if those above it count for both triangles
@@ -306,21 +375,21 @@ INLINE void slopes(const GP &gp, const double *linear, const double *squares, st
 // With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
 double stretched(const GP &gp, const double *by, double *slope, double *metric, double *work) {
     const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = stride * stride, row = whole(d);
-    GP own = gp;  // its own places for what differs, and one version
-    own.y = gp.y + gp.version * n, own.versions = 1, own.version = 0, own.width = whole(n + 1);
-    double *linear = work, *radial = linear + square, *squares = radial + square;
-    own.inverse = squares + stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
-    own.squared_pivots = own.alpha + stride, own.by_column = own.squared_pivots + stride, own.by_row = own.by_column + d * stride;
+    GP own = gp;  // its own places for what differs
+    double *linear = work, *radial = linear + square, *squares = radial + square, *along = squares + stride;
+    own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
+    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride, own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
         for (std::size_t i = 0; i < stride; i += LANES)
             store(own.by_column + k * stride + i, factor * load(gp.by_column + k * stride + i));
         for (std::size_t i = 0; i < stride; ++i) own.by_row[i * row + k] = own.by_column[k * stride + i];
     }
+    square_norms(own.by_column, stride, d, own.norms);
     const double steep = -5.0 / (3.0 * gp.length * gp.length);
     for (std::size_t i = 0; i < stride; i += PAIRS_AT_ONCE)
         for (std::size_t j = before(i); j < stride; j += LANES) {
-            const Pairs<PAIRS_AT_ONCE> pairs(own.by_column + i, stride, own.by_column + j, stride, d);
+            const Pairs<PAIRS_AT_ONCE> pairs(points(own), i, points(own), j, d);
             for (std::size_t k = 0; k < PAIRS_AT_ONCE; ++k) {
                 const Lanes r = scaled_root(pairs.squared[k], gp.length), e = decay(r), with = 1.0 + pairs.product[k];
                 const std::size_t at = (i + k) * stride + j;
@@ -329,15 +398,24 @@ double stretched(const GP &gp, const double *by, double *slope, double *metric, 
                 store(linear + at, 4.0 * gp.trend * with);
             }
         }
-    if (!factorize(own)) return -INF;
-    invert(own);
-    const double raw = squared_norms(own, before(n))[n % LANES], count = static_cast<double>(n);
-    const double sum = raw > 1e-30 * count ? raw : 1e-30 * count;
-    weigh(own, count / sum, linear, radial, squares);
-    slopes<LANES / PARTS>(own, linear, squares, 0, own.inverse, slope, metric);
+    const double count = static_cast<double>(n);
+    double value = gp.likelihood - gp.jacobian[gp.version];
+    bool same = true;
+    for (std::size_t k = 0; k < d; ++k) same = same && by[k] == 0.0;
+    if (same) own.inverse = gp.inverse, own.alpha = gp.alpha;  // nothing new
+    else {
+        if (!factorize(own)) return -INF;
+        invert(own);
+        const std::size_t beside = n + gp.version;
+        const double raw = squared_norms(own, before(beside))[beside % LANES] / count;
+        own.variance = raw > 1e-30 ? raw : 1e-30;
+        value = -half_log_determinant(own) - 0.5 * count * __builtin_log(own.variance);
+    }
+    weigh(own, 1.0 / own.variance, linear, radial, squares);
+    slopes<LANES / PARTS>(own, linear, squares, 0, along, slope, metric);
     for (std::size_t k = 0; metric != nullptr && k < d; ++k)
         for (std::size_t l = 0; l <= k; ++l) metric[k * d + l] = metric[l * d + k] = metric[k * d + l] + metric[l * d + k];
-    return -half_log_determinant(own) - 0.5 * count * __builtin_log(sum / count);
+    return value;
 }
 
 INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0 + square) * (1.0 + square)); }
@@ -347,19 +425,15 @@ INLINE double floored(const GP &gp, double share) { return gp.variance * (share 
 // Eight points at a time: every operation is a vector operation over them.
 void predict(const GP &gp, const double *q, std::size_t m, double *mean, double *sd, double *work) {
     constexpr std::size_t B = LANES;
-    double *k = work, *by_column = work + B * gp.stride;  // stride * B, d * B
+    double *k = work, *norms = k + B * gp.stride, *by_column = norms + B;  // stride * B, B, d * B
     for (std::size_t first = 0; first < m; first += B) {
         const std::size_t some = m - first < B ? m - first : B;
-        double square[B] = {};
         Lanes sum = all(0.0), explained = all(0.0);
         for (std::size_t c = 0; c < gp.d; ++c)
-            for (std::size_t l = 0; l < B; ++l) {
-                const double at = q[(first + (l < some ? l : 0)) * gp.d + c];
-                by_column[c * B + l] = at;
-                square[l] += at * at;
-            }
+            for (std::size_t l = 0; l < B; ++l) by_column[c * B + l] = q[(first + (l < some ? l : 0)) * gp.d + c];
+        square_norms(by_column, B, gp.d, norms);
         for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE) {
-            const Pairs<PAIRS_AT_ONCE> pairs(gp.by_column + i, gp.stride, by_column, B, gp.d);
+            const Pairs<PAIRS_AT_ONCE> pairs(points(gp), i, {by_column, B, norms}, 0, gp.d);
             for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
                 const Lanes with = 1.0 + pairs.product[r], value = matern(pairs.squared[r], gp.length) + gp.trend * (with * with);
                 store(k + (i + r) * B, value);
@@ -372,7 +446,7 @@ void predict(const GP &gp, const double *q, std::size_t m, double *mean, double 
             subtract(v, gp.inverse_by_column + i, gp.stride, k, B, 0, i + AT_ONCE < gp.n ? i + AT_ONCE : gp.n);
             for (std::size_t r = 0; r < AT_ONCE; ++r) explained += v[r] * v[r];
         }
-        const Lanes with = 1.0 + load(square), share = (1.0 + gp.trend * (with * with)) - explained, least = all(SMALLEST);
+        const Lanes with = 1.0 + load(norms), share = (1.0 + gp.trend * (with * with)) - explained, least = all(SMALLEST);
         store(mean + first, sum);
         store(sd + first, root(gp.variance * choose(least < share, share, least)));
     }
@@ -391,10 +465,11 @@ struct Cross {
     double *k, *radial, *linear;  // stride
 };
 
-INLINE void cross(const GP &gp, const double *q, const Cross &to) {
+// With |q|^2
+INLINE void cross(const GP &gp, const double *q, double square, const Cross &to) {
     const double steep = -5.0 / (3.0 * gp.length * gp.length);
     for (std::size_t i = 0; i < gp.stride; i += LANES) {
-        const Pairs<1> pair(q, 1, gp.by_column + i, gp.stride, gp.d);
+        const Pairs<1> pair({q, 1, &square}, 0, points(gp), i, gp.d);
         const Lanes r = scaled_root(pair.squared[0], gp.length), e = decay(r), with = 1.0 + pair.product[0];
         store(to.k + i, (1.0 + r + r * r * all(1.0 / 3)) * e + gp.trend * (with * with));
         store(to.radial + i, steep * (1.0 + r) * e);
@@ -412,9 +487,10 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
     const std::size_t stride = gp.stride, row = whole(gp.d);
     const Cross at = {work, work + stride, work + 2 * stride};
     double *v = work + 3 * stride, *pull = v + stride, *padded = pull + stride;
-    cross(gp, q, at);
+    const double square = short_dot(q, q, gp.d);
+    cross(gp, q, square, at);
     whiten(gp, at.k, v);
-    const double square = short_dot(q, q, gp.d), share = prior(gp, square) - dot(v, v, stride);
+    const double share = prior(gp, square) - dot(v, v, stride);
     const double mean = dot(at.k, gp.alpha, stride), variance = floored(gp, share), sd = __builtin_sqrt(variance);
     const double u = (mean - best) / sd;
     const Improvement h = improvement(all(u));
@@ -442,7 +518,7 @@ void draw(const GP &gp, const double *q, std::size_t m, const double *normal, do
     double *v = work, *factor = v + m * gp.stride, *pivots = factor + rows * rows, *rest = pivots + rows;
     const Cross at = {rest, rest + gp.stride, rest + 2 * gp.stride};
     for (std::size_t i = 0; i < m; ++i) {
-        cross(gp, q + i * gp.d, at);
+        cross(gp, q + i * gp.d, short_dot(q + i * gp.d, q + i * gp.d, gp.d), at);
         values[i] = dot(at.k, gp.alpha, gp.stride);
         whiten(gp, at.k, v + i * gp.stride);
     }
@@ -483,7 +559,7 @@ void bend(double *H, std::size_t d, const double *s, double a, const double *t) 
 }  // namespace
 
 GPFunctions JOIN(gp_, BOKE_ISA)() {
-    return {prepare, likelihood, finish, stretched, predict, log_eis, log_ei, draw, curve, bend};
+    return {prepare, median_distance, likelihood, finish, stretched, predict, log_eis, log_ei, draw, curve, bend};
 }
 
 }  // namespace boke

@@ -17,6 +17,8 @@ struct GP {
     std::size_t version;           // the one in use
     double *by_column;             // d * stride: z by columns
     double *by_row;                // stride * (d rounded up): z by rows
+    double *norms;                 // stride: |z_i|^2
+    double *beside;                // stride * side_width: y by rows, as it stands in the factor's last vectors, else zero
     double *distance, *quadratic;  // |z_i - z_j|^2 and (1 + z_i . z_j)^2, upper triangles
     double *matern;                // one matrix for each length scale, filled when needed
     bool *filled;                  // lengths
@@ -27,6 +29,7 @@ struct GP {
     double *alpha;                 // stride: K^-1 y
     double length, trend, noise;   // hyperparameters in use
     double variance;               // the signal's
+    double likelihood;             // log marginal likelihood
 };
 
 struct Grid {
@@ -35,17 +38,20 @@ struct Grid {
 };
 
 constexpr std::size_t whole(std::size_t n) { return (n + LANES - 1) / LANES * LANES; }  // rounded up to vectors
+// Of the last vectors of a row of the factor, with the values
+constexpr std::size_t side_width(std::size_t n, std::size_t versions) { return whole(n + versions) - n / LANES * LANES; }
 
 // Room for scratch
 inline std::size_t stretched_room(const GP &gp) {
-    return (3 * gp.stride + whole(gp.n + 1) + 3 + gp.d + whole(gp.d)) * gp.stride;
+    return (3 * gp.stride + gp.width + LANES + 4 + gp.d + whole(gp.d)) * gp.stride;
 }
-inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d); }
+inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d + 1); }
 inline std::size_t log_ei_room(const GP &gp) { return 5 * gp.stride + whole(gp.d); }
 inline std::size_t draw_room(const GP &gp, std::size_t m) { return (m + 3) * gp.stride + (whole(m) + 1) * whole(m); }
 
 struct GPFunctions {
     void (*prepare)(GP &);
+    double (*median_distance)(GP &);  // squared; of two observations or more
     // Log marginal likelihood of a point of the grid, -inf if the matrix is not positive definite; leaves its factor.
     double (*likelihood)(GP &, const Grid &, std::size_t i, std::size_t j, std::size_t k);
     void (*finish)(GP &);

@@ -109,23 +109,21 @@ INLINE Lanes exponential(Lanes x) {
     Lanes n = shifted - magic;
     Lanes r = (x - n * all(0.693147180369123816490)) - n * all(1.90821492927058770002e-10);
     const Lanes r2 = r * r, r4 = r2 * r2;
-    // 1 + r + r^2/2! + ... + r^13/13!, in pairs (Estrin), for independent operations
+    // 1 + r + r^2 (1/2 + ...), from a Chebyshev series, relative error 2e-17; in pairs (Estrin), for independent operations
     Lanes a = all(1.0) + r;
-    Lanes b = all(1.0 / 2) + r * all(1.0 / 6);
-    Lanes c = all(1.0 / 24) + r * all(1.0 / 120);
-    Lanes d = all(1.0 / 720) + r * all(1.0 / 5040);
-    Lanes e = all(1.0 / 40320) + r * all(1.0 / 362880);
-    Lanes f = all(1.0 / 3628800) + r * all(1.0 / 39916800);
-    Lanes g = all(1.0 / 479001600) + r * all(1.0 / 6227020800);
-    Lanes high = (e + r2 * f) + r4 * g;
+    Lanes b = all(0.5) + r * all(0.1666666666666667);
+    Lanes c = all(0.04166666666662412) + r * all(0.008333333333326134);
+    Lanes d = all(0.0013888888917215586) + r * all(0.00019841269874822307);
+    Lanes e = all(2.4801521293463862e-05) + r * all(2.755725539833871e-06);
+    Lanes f = all(2.762008948195459e-07) + r * all(2.5105217695684516e-08);
     Lanes low = (a + r2 * b) + r4 * (c + r2 * d);
-    Lanes value = low + (r4 * r4) * high;
+    Lanes value = low + (r4 * r4) * (e + r2 * f);
     return times_power_of_two(value, shifted);
 }
 
 // exp(-r) for r >= 0; no less than exp(-700)
 INLINE Lanes decay(const Lanes &r) {
-    const Lanes limit = all(-700.0), x = all(-1.0) * r;
+    const Lanes limit = all(-700.0), x = all(0.0) - r;
     return exponential(choose(limit < x, x, limit));
 }
 

@@ -149,7 +149,8 @@ class LocalGP {
         : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
           z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
           jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
-          noises_(noises), at_(start), memory_((d_ + whole(d_) + 2 * stride_ + 1) * stride_) {
+          noises_(noises), at_(start),
+          memory_((d_ + whole(d_) + side_width(n_, y.shape(0)) + 2 * stride_ + 2) * stride_) {
         if (n_ == 0 || y.shape(1) != n_ || y.shape(0) == 0 || jacobian.shape(0) != y.shape(0))
             throw std::invalid_argument("Shapes of the observations do not agree.");
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
@@ -160,13 +161,13 @@ class LocalGP {
         double *kept = memory_.data(), *rest = scratch(2 * square + matrices + 2 * factor + stride_);
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
         gp_ = GP{n_, d_, stride_, width, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
-                 take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(rest, square), take(rest, square),
-                 take(rest, matrices), filled_.get(), take(rest, factor), take(rest, stride_),
-                 take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0};
+                 take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(kept, stride_),
+                 take(kept, stride_ * side_width(n_, y.shape(0))), take(rest, square), take(rest, square), take(rest, matrices), filled_.get(), take(rest, factor), take(rest, stride_),
+                 take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0, 0.0};
         spare_ = take(rest, factor);
         nb::gil_scoped_release unlocked;
         run_.prepare(gp_);
-        const double unit = median_distance();
+        const double unit = median_unit();
         for (double &length : lengths_) length *= unit;
         search();
     }
@@ -246,7 +247,7 @@ class LocalGP {
                 }
                 return f;
             };
-            start = likelihood_ - jacobian_[gp_.version];
+            start = gp_.likelihood - jacobian_[gp_.version];
             end = ascend(run_, value, d_, by.data(), low.data(), high.data(), evaluations, enough);
         }
         return nb::make_tuple(array(by, {d_}), end - start);
@@ -293,20 +294,14 @@ class LocalGP {
     }
 
     nb::tuple hyperparameters() const {
-        return nb::make_tuple(gp_.length, gp_.trend, gp_.noise, gp_.variance, likelihood_, gp_.version);
+        return nb::make_tuple(gp_.length, gp_.trend, gp_.noise, gp_.variance, gp_.likelihood, gp_.version);
     }
 
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
-    double median_distance() const {
-        Numbers all;
-        all.reserve(n_ * n_ / 2);
-        for (std::size_t i = 0; i < n_; ++i)
-            for (std::size_t j = i + 1; j < n_; ++j) all.push_back(gp_.distance[i * stride_ + j]);
-        if (all.empty()) return 1.0;
-        std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
-        const double median = std::sqrt(all[all.size() / 2]);
+    double median_unit() {
+        const double median = n_ > 1 ? std::sqrt(run_.median_distance(gp_)) : 1.0;
         return median > 1e-12 ? median : 1.0;
     }
 
@@ -322,24 +317,23 @@ class LocalGP {
         };
         // The factor of the best point so far is kept aside, and all that belongs to it.
         GP kept;
-        auto keep = [&](double v) {
-            likelihood_ = v, kept = gp_;
+        auto keep = [&] {
+            kept = gp_;
             std::swap(gp_.factor, spare_);
         };
-        keep(value(at_));
+        value(at_), keep();
         for (bool moved = true; moved;) {
             moved = false;
             for (std::size_t axis = 0; axis < 3; ++axis)
                 for (int step : {-1, 1})
                     for (auto next = at_; (step < 0 ? next[axis] > 0 : next[axis] + 1 < sizes[axis]);) {
                         next[axis] += static_cast<std::size_t>(step);
-                        const double v = value(next);
-                        if (!(v > likelihood_ + 1e-9)) break;
-                        keep(v), at_ = next, moved = true;
+                        if (!(value(next) > kept.likelihood + 1e-9)) break;
+                        keep(), at_ = next, moved = true;
                     }
         }
-        while (std::isinf(likelihood_) && at_[2] + 1 < sizes[2]) ++at_[2], keep(value(at_));
-        if (std::isinf(likelihood_)) throw std::runtime_error("No matrix of the grid is positive definite.");
+        while (std::isinf(kept.likelihood) && at_[2] + 1 < sizes[2]) ++at_[2], value(at_), keep();
+        if (std::isinf(kept.likelihood)) throw std::runtime_error("No matrix of the grid is positive definite.");
         gp_ = kept;
         run_.finish(gp_);
     }
@@ -356,7 +350,6 @@ class LocalGP {
     std::unique_ptr<bool[]> filled_;
     GP gp_;          // after the search only z, what is made of it, the inverse and alpha are its own
     double *spare_;  // another factor
-    double likelihood_ = 0.0;
 };
 
 }  // namespace
