@@ -23,7 +23,10 @@ PLACES = np.arange(BITS, dtype=np.uint64)
 def sobol(n: int, d: int, rng: Generator) -> Array:
     """n scrambled Sobol points (n, d): one matrix-scrambled set for all, a fresh digital shift for each call."""
     shift = rng.integers(0, 2**32, size=d, dtype=np.uint32)
-    return np.asarray(((_sobol(n, d) ^ shift) + 0.5) / 2.0**32)
+    points = (_sobol(n, d) ^ shift).astype(float)
+    points += 0.5
+    points /= 2.0**32
+    return points
 
 
 @lru_cache(maxsize=32)
