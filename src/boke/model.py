@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from boke.bandwidth import Bandwidth
 from boke.elementary import exp, squared_distances
-from boke.engine import Observations
+from boke.engine import Draw, Observations
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
 from boke.sums import Points, Rows, kernel_values, scale
 
+FINE = 1e-3  # in narrower bandwidths the unit cube is too large for single precision
 NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
 
 
@@ -81,11 +82,13 @@ class KernelModel:
         if callable(bandwidth):
             bandwidth = bandwidth(self.X, self.y, kernel=self.kernel, categorical=self.categorical)
         ell = np.asarray(bandwidth, dtype=float)
-        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and (ell > 0).all()):
+        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and ell.min() > 0.0):
             raise ValueError(
                 f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth}."
             )
-        self.bandwidth = np.broadcast_to(np.maximum(ell, NARROWEST), (d,))
+        self.bandwidth = np.empty(d)
+        self.bandwidth[:] = np.maximum(ell, NARROWEST)
+        self.bandwidth.flags.writeable = False
         self._used = np.arange(len(self.y))
         if self.weights is not None:
             usable = np.isfinite(self.weights).all() and (self.weights >= 0).all()
@@ -132,6 +135,12 @@ class KernelModel:
         if not gradient:
             return Prediction(seen.mean, W, log_W)
         return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
+
+    def screen(self, draw: Draw, beta: float, rho: float, most: int) -> Array | None:
+        """The best candidates for a maximum of m + β (W + ρ)^(-1/2), where that is compiled; None otherwise."""
+        if self.bandwidth.min() < FINE:
+            return None
+        return self._sums.screen(self._hush, draw, self.bandwidth, beta, rho, most)
 
     def polish(
         self, X: Array, scale: Array, beta: float, rho: float, steps: int, leash: float
