@@ -56,7 +56,7 @@ class UpperConfidenceBound:
         return self.model.polish(X, scale, self.beta, self.rho, steps, leash)
 
     def corners(self, n: int) -> Array:
-        """Candidates (at most 3 n, 2) in the most promising n corners of Voronoi cells of a plane, from inside the cells.
+        """Candidates (at most 3 n, 2) in the n most promising corners of Voronoi cells in a plane, from inside these.
 
         With a small bandwidth m is nearly constant on the cell of an observation and the bonus grows with the distance
         from it, so that a maximum sits in a corner of a cell, often a sliver that few random points meet.
@@ -78,7 +78,7 @@ class UpperConfidenceBound:
         return np.asarray(np.clip(np.concatenate(inside) * self.model.bandwidth, 0.0, 1.0))
 
     def _hopes(self, X: Array, wanted: Mask) -> tuple[Array, Array, Array]:
-        """Corners (k, 2) of the cells of some scaled observations, the way to these (k, 2) and what to hope for there."""
+        """Corners (k, 2) of the cells of some scaled observations, the way to these (k, 2) and the hope there (k,)."""
         corner, site = cells(X, 1.0 / self.model.bandwidth, wanted)
         home = X[site] - corner
         near = self.model.kernel.value(np.square(home).sum(axis=1))

@@ -68,7 +68,7 @@ def argmax(
     draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
     local = len(taken) >= LOCAL_PAYS
     X = _best(f, space, bandwidth, draw, local, known, rng)
-    if not space.continuous.any():
+    if not (space.smooth or space.continuous.any()):
         return np.array(X[0])
     X = X[_spread(X / bandwidth, STARTS)]
     g = f.near(X, LEASH) if local else f

@@ -67,8 +67,9 @@ class KernelModel:
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
             raise ValueError("The 'X' and 'y' parameters of KernelModel must be finite. Got nan or inf.")
         d = self.X.shape[1]
-        self.silent = np.empty((0, d)) if silent is None or np.size(silent) == 0 else np.asarray(silent, dtype=float)
-        if self.silent.ndim != 2 or self.silent.shape[1] != d or not np.isfinite(self.silent).all():
+        quiet = silent is None or np.size(silent) == 0
+        self.silent = np.empty((0, d)) if quiet else np.asarray(silent, dtype=float)
+        if not quiet and (self.silent.shape[1:] != (d,) or not np.isfinite(self.silent).all()):
             raise ValueError(
                 f"The 'silent' parameter of KernelModel must be a finite (s, {d}) array. Got shape {self.silent.shape}."
             )
@@ -100,10 +101,10 @@ class KernelModel:
         if len(self._used) < len(self.y):
             kept, self._y, self._w = self.X[self._used], self.y[self._used], _rows(self.weights, self._used)
         self._data, self._penalty = scale(kept, self.bandwidth, self.categorical)
-        self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
         self._sums = Observations(self.kernel, self._data, self._y, self._w, self._penalty)
-        self._hush = None
-        if len(self.silent):
+        self._silent, self._hush = self._data.rows(slice(0)), None
+        if not quiet:
+            self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
             self._hush = Observations(self.kernel, self._silent, np.zeros(len(self.silent)), None, self._penalty)
 
     def mean(self, Xq: ArrayLike) -> Array:

@@ -28,7 +28,7 @@ def scaled(y: Array, how: str) -> Array:
 
 def normal_scores(y: Array) -> Array:
     """Φ⁻¹((rank + 1/2) / t), ties averaged: the same for every increasing transformation of the values."""
-    order = np.argsort(y, kind="stable")
+    order = np.argsort(y)  # equal values come in any order: they get equal scores
     ordered, rank = y[order], np.arange(0.5, len(y))
     if (ordered[1:] == ordered[:-1]).any():
         _, level, count = np.unique(ordered, return_inverse=True, return_counts=True)

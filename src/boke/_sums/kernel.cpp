@@ -18,7 +18,7 @@ INLINE Lanes distances(const Data &data, const double *q, const double *codes, s
     const double *z = data.z + g * data.p * LANES;
     Lanes s = all(0.0);
     std::size_t k = 0;
-    while (k + EARLY < data.p) {
+    while (limit < INF && k + EARLY < data.p) {
         for (const std::size_t stop = k + EARLY; k < stop; ++k) {
             Lanes away = all(q[k]) - load(z + k * LANES);
             s += away * away;

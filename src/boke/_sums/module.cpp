@@ -346,6 +346,17 @@ nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const st
     return {keys, {n}, owner};
 }
 
+Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
+               nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    if (shift.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(n * d);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t k = 0; k < d; ++k)
+            result[i * d + k] = (static_cast<double>(points.data()[i * d + k] ^ shift.data()[k]) + 0.5) * 0x1p-32;
+    return made(std::move(result), {n, d});
+}
+
 Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
     std::vector<double> result(numbers.shape(0));
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -543,6 +554,7 @@ NB_MODULE(_native, m) {
     bind_local_gp(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
+    m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
