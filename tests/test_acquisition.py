@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from oracles import NAMES, KernelSums, numeric_gradient
 
-from boke.acquisition import Mean, PaperBeta, Sparsity, UCB1Beta, UpperConfidenceBound, kr_ucb
+from boke.acquisition import INSIDE, Mean, PaperBeta, Sparsity, UCB1Beta, UpperConfidenceBound, kr_ucb
+from boke.fill import cells
 from boke.model import KernelModel
 
 CATEGORICAL = np.array([False, False, True])
@@ -143,3 +144,24 @@ def test_ucb1_beta_makes_ikr_ucb_over_arms_ucb1():
 def test_bad_beta(c):
     with pytest.raises(ValueError, match=r"The 'c' parameter of PaperBeta must be at least 0. Got"):
         PaperBeta(c)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.003, 0.1])
+@pytest.mark.parametrize("t", [1, 20, 200])
+def test_corners_are_those_of_the_most_promising_cells_of_all(beta, t):
+    rng = np.random.default_rng(t)
+    model = KernelModel(rng.random((t, 2)), rng.normal(size=t), bandwidth=[0.02, 0.05])
+    Z = model.X / model.bandwidth
+    corner, site = cells(Z, 1.0 / model.bandwidth)
+    away = np.linalg.norm(corner - Z[site], axis=1)
+    hoped = model.y[site] + beta / np.sqrt(np.exp(-0.5 * away**2) + 1e-4)
+    expected = []
+    for i in np.argsort(-hoped)[:64]:
+        for part in INSIDE:
+            if away[i] > part:
+                expected.append((corner[i] + part / away[i] * (Z[site[i]] - corner[i])) * model.bandwidth)
+    got = UpperConfidenceBound(model, beta, 1e-4).corners(64)
+    if beta:  # else the corners of a cell tie
+        assert len(got) == len(expected)
+        assert np.abs(got[:, None] - np.array(expected)).max(axis=2).min(axis=1).max() < 1e-9
+    assert got.min() >= 0.0 and got.max() <= 1.0

@@ -5,10 +5,11 @@ import pytest
 
 from boke import argmax as module
 from boke.acquisition import Mean, PaperBeta, UpperConfidenceBound
-from boke.argmax import argmax, around, plain_spread, polish
+from boke.argmax import argmax, around, plain_spread, polish, screen
 from boke.bandwidth import Silverman
 from boke.compiled import NATIVE
 from boke.data import Data
+from boke.engine import Draw
 from boke.keys import TakenPoints
 from boke.model import KernelModel
 from boke.policies import BOKE, BOKEPlus, Key
@@ -61,6 +62,9 @@ class Parabola:
     def __call__(self, X):
         self.evaluations += len(X)
         return -np.square(X - self.top).sum(axis=1)
+
+    def screen(self, draw, most):
+        return None
 
     def gradient(self, X):
         return self(X), -2.0 * (X - self.top)
@@ -196,10 +200,91 @@ def test_neighbours_only_gives_the_same_choice_as_all_observations(monkeypatch):
     np.testing.assert_allclose(points[0], points[1], atol=1e-9)
 
 
+def some_draw(d, seed, n=512, rims=192, extra=0):
+    rng = np.random.default_rng(seed)
+    return Draw(
+        rng.random((256, d)), rng.random((extra, d)), rng.random((40, d)), rng.random((n, 3)),
+        rng.random(((n + 1) // 2, d)), rng.standard_normal((n, d)), 4.3, rims, 5, module.LEASH,
+    )  # fmt: skip
+
+
 def test_neighbours_reach_other_cells_and_other_categories():
     space = Space({"x": Float(0, 1), "n": Int(1, 10), "c": Categorical(["a", "b", "c"])})
     centers = space.snap(np.array([[0.5, 0.5, 0.5]]))
-    X = space.snap(around(centers, np.linspace(0.25, 8.0, 400), np.full(3, 0.01), space, np.random.default_rng(0)))
+    reach, rng = np.linspace(0.25, 8.0, 400), np.random.default_rng(0)
+    X = space.snap(around(some_draw(3, 0), slice(400), centers, reach, np.full(3, 0.01), space, rng))
     assert X.min() >= 0.0 and X.max() <= 1.0
     assert len(np.unique(X[:, 1])) >= 3 and len(np.unique(X[:, 2])) == 3
     assert np.abs(X[:, 0] - 0.5).max() < 0.25
+
+
+def test_candidates_around_centers_are_as_far_as_they_should_be_and_half_of_them_move_few_columns():
+    space, reach = Space.of([(0, 1)] * 10), np.linspace(0.25, 8.0, 400)
+    steps = around(some_draw(10, 1), slice(7, 407), np.full((1, 10), 0.5), reach, np.full(10, 0.01), space, None) - 0.5
+    np.testing.assert_allclose(np.sqrt(np.square(steps).sum(axis=1)), 0.01 * reach)
+    moved = (steps != 0.0).sum(axis=1)
+    assert (moved[::2] == 10).all() and 2.3 < moved[1::2].mean() < 3.3  # 1 + 9 * 2 / 10
+
+
+def uneven_model(d, silent, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.random((70, d)), np.clip(0.4 + 0.05 * rng.normal(size=(90, d)), 0.0, 1.0)])
+    return KernelModel(X, 1e3 + bumpy(X), bandwidth=rng.uniform(0.02, 0.05, d) * d**0.5, silent=rng.random((silent, d)))
+
+
+@pytest.mark.skipif(NATIVE is None, reason="screening is not compiled here")
+@pytest.mark.parametrize("d", [1, 2, 7, 20])
+@pytest.mark.parametrize("silent", [0, 9])
+@pytest.mark.parametrize("shape", [(512, 192, 0), (333, 100, 50), (128, 0, 0), (0, 0, 0)])
+@pytest.mark.parametrize("kind", [Mean, UpperConfidenceBound])
+def test_compiled_screen_finds_the_same(d, silent, shape, kind):
+    model, draw, space = uneven_model(d, silent), some_draw(d, d, *shape), Space.of([(0, 1)] * d)
+    f = Mean(model) if kind is Mean else UpperConfidenceBound(model, 0.01, 1e-4)
+    X, values = screen(f, space, model.bandwidth, draw, False, np.random.default_rng(0))
+    best = f.screen(draw, 80)
+    assert best.shape == (80, d)
+    np.testing.assert_allclose(f(best), np.sort(values)[::-1][:80], rtol=0.0, atol=1e-4 * np.ptp(values))
+    assert np.abs(best[:, None] - X).max(axis=2).min(axis=1).max() < 1e-12
+    assert len(f.screen(draw, 10**6)) == len(X)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="screening is not compiled here")
+@pytest.mark.parametrize("silent", [0, 9])
+def test_screen_and_polish_agree_to_the_last_bit_on_all_instruction_sets(silent):
+    model, draw = uneven_model(7, silent), some_draw(7, 0)
+    ell = np.array(model.bandwidth)
+    results = []
+    for isa in NATIVE.instruction_sets():
+        seen, hush = (
+            NATIVE.Sums(0, Z.numeric, Z.codes, y, np.ones(len(y)), np.empty(0), isa)
+            for Z, y in ((model._data, model.y), (model._silent, np.zeros(silent)))
+        )
+        other = hush if silent else None
+        best = seen.screen(other, *draw[:6], ell, 0.01, 1e-4, *draw[6:], 80)
+        results.append([best, *seen.polish(other, best[:16], ell, ell, 0.01, 1e-4, 8, 8.0)])
+    for result in results[1:]:
+        for a, b in zip(results[0], result, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_where_single_precision_is_not_enough_nothing_is_screened_in_it():
+    X, draw = np.random.default_rng(0).random((30, 2)), some_draw(2, 0)
+    for model in (
+        KernelModel(X, bumpy(X), bandwidth=1e-4),
+        KernelModel(X, 1e35 * bumpy(X), bandwidth=0.1),
+        KernelModel(X, np.zeros(30), bandwidth=0.1),
+        KernelModel(X, bumpy(X), bandwidth=0.1, weights=np.arange(30.0)),
+        KernelModel(X, bumpy(X), bandwidth=0.1, kernel="quartic"),
+    ):
+        assert Mean(model).screen(draw, 80) is None
+
+
+def test_many_taken_candidates_are_passed_over_all_the_same():
+    """A corner is the best place, known, and what most candidates are clipped to."""
+    X = np.vstack([np.ones((1, 2)), np.random.default_rng(0).random((30, 2))])
+    model = KernelModel(X, X.sum(axis=1), bandwidth=0.2)
+    x = argmax(
+        Mean(model), Space.of([(0, 1)] * 2), 1024, np.random.default_rng(0),
+        bandwidth=model.bandwidth, centers=X[:1], taken=TakenPoints(X),
+    )  # fmt: skip
+    assert 1.9 < x.sum() < 2.0

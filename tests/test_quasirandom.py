@@ -29,6 +29,13 @@ def test_sobol_points_are_those_of_scipy(n, d):
     np.testing.assert_array_equal(_sobol(n, d), quasirandom._imported(n, d))
 
 
+@pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
+def test_compiled_shift_is_the_same():
+    shift = np.random.default_rng(0).integers(0, 2**32, size=5, dtype=np.uint32)
+    points = _sobol(100, 5)
+    np.testing.assert_array_equal(NATIVE.shifted(points, shift), quasirandom.plain_shifted(points, shift))
+
+
 def test_a_scipy_without_the_table(monkeypatch):
     expected = _sobol(50, 6)
 

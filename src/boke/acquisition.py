@@ -1,7 +1,7 @@
 """Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
 
 ``gradient(X)`` returns values and slopes (n, d) together, ``near`` the same function for places around some centers,
-and ``polish`` where ``argmax.polish`` leads to, if that is compiled.
+and, if that is compiled, ``screen`` the best of many candidates and ``polish`` where ``argmax.polish`` leads to.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from typing import Protocol
 
 import numpy as np
 
+from boke.engine import Draw
 from boke.fill import cells
 from boke.model import KernelModel
-from boke.space import Array
+from boke.space import Array, Mask
 
 INSIDE = (0.1, 0.5, 1.5)  # bandwidths from the corner of a cell to a candidate in it
 
 
 class Acquisition(Protocol):
     def __call__(self, X: Array) -> Array: ...
+    def screen(self, draw: Draw, most: int) -> Array | None: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Acquisition: ...
     def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None: ...
@@ -38,6 +40,9 @@ class UpperConfidenceBound:
         p = self.model.predict(X)
         return p.mean + self.beta / np.sqrt(p.density + self.rho)
 
+    def screen(self, draw: Draw, most: int) -> Array | None:
+        return self.model.screen(draw, self.beta, self.rho, most)
+
     def gradient(self, X: Array) -> tuple[Array, Array]:
         p = self.model.predict(X, gradient=True)
         assert p.dmean is not None and p.ddensity is not None
@@ -51,20 +56,33 @@ class UpperConfidenceBound:
         return self.model.polish(X, scale, self.beta, self.rho, steps, leash)
 
     def corners(self, n: int) -> Array:
-        """Candidates (3 n, 2) in the corners of Voronoi cells of a plane: the most promising n, from inside the cells.
+        """Candidates (at most 3 n, 2) in the n most promising corners of Voronoi cells in a plane, from inside these.
 
         With a small bandwidth m is nearly constant on the cell of an observation and the bonus grows with the distance
         from it, so that a maximum sits in a corner of a cell, often a sliver that few random points meet.
         """
-        X = self.model.X / self.model.bandwidth
-        corner, site = cells(X, 1.0 / self.model.bandwidth)
-        away = np.sqrt(np.square(corner - X[site]).sum(axis=1))
-        hoped = self.model.y[site] + self.beta / np.sqrt(self.model.kernel.value(np.square(away)) + self.rho)
+        X, y = self.model.X / self.model.bandwidth, self.model.y
+        wanted = np.zeros(len(y), bool)
+        wanted[np.argsort(-y, kind="stable")[: n // 2]] = True
+        corner, home, hoped = self._hopes(X, wanted)
+        if len(hoped) > n:  # a corner is worth the full bonus more than its site at most
+            others = ~wanted & (y + self.beta / math.sqrt(self.rho) >= np.partition(hoped, -n)[-n])
+            more = self._hopes(X, others)
+        else:
+            more = self._hopes(X, ~wanted)
+        corner, home, hoped = (np.concatenate(pair) for pair in zip((corner, home, hoped), more, strict=True))
         best = np.argsort(-hoped, kind="stable")[:n]
-        there, home = corner[best], X[site[best]] - corner[best]
-        share = np.array(INSIDE)[:, None] / np.maximum(away[best], 1e-12)
-        inside = there + np.minimum(share, 1.0)[:, :, None] * home
-        return np.asarray(np.clip(inside.reshape(-1, 2) * self.model.bandwidth, 0.0, 1.0))
+        corner, home = corner[best], home[best]
+        away = np.sqrt(np.square(home).sum(axis=1))
+        inside = [corner[away > part] + (part / away[away > part])[:, None] * home[away > part] for part in INSIDE]
+        return np.asarray(np.clip(np.concatenate(inside) * self.model.bandwidth, 0.0, 1.0))
+
+    def _hopes(self, X: Array, wanted: Mask) -> tuple[Array, Array, Array]:
+        """Corners (k, 2) of the cells of some scaled observations, the way to these (k, 2) and the hope there (k,)."""
+        corner, site = cells(X, 1.0 / self.model.bandwidth, wanted)
+        home = X[site] - corner
+        near = self.model.kernel.value(np.square(home).sum(axis=1))
+        return corner, home, self.model.y[site] + self.beta / np.sqrt(near + self.rho)
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,9 @@ class Mean:
 
     def __call__(self, X: Array) -> Array:
         return self.model.mean(X)
+
+    def screen(self, draw: Draw, most: int) -> Array | None:
+        return self.model.screen(draw, 0.0, 1.0, most)
 
     def gradient(self, X: Array) -> tuple[Array, Array]:
         p = self.model.predict(X, gradient=True)
@@ -99,6 +120,9 @@ class Sparsity:
 
     def __call__(self, X: Array) -> Array:
         return -self.model.predict(X).log_density
+
+    def screen(self, draw: Draw, most: int) -> Array | None:
+        return None
 
     def gradient(self, X: Array) -> tuple[Array, Array]:
         p = self.model.predict(X, gradient=True)

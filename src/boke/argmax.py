@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from boke.compiled import NATIVE
 from boke.elementary import exp, squared_distances
+from boke.engine import Draw
 from boke.keys import Taken
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
@@ -31,28 +32,8 @@ class Function(Protocol):
     def __call__(self, X: Array) -> Array: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Function: ...
+    def screen(self, draw: Draw, most: int) -> Array | None: ...
     def polish(self, X: Array, scale: Array, steps: int, leash: float) -> tuple[Array, Array] | None: ...
-
-
-def around(centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator) -> Array:
-    """A point at each distance of ``reach`` (n,), in bandwidths, from one of the centers (m, d).
-
-    Half of the points move all columns, half only a few, which in high dimensions is the likelier way up. Gridded
-    columns move by a cell at least; a categorical column that moves is drawn anew.
-    """
-    n, d = len(reach), centers.shape[1]
-    start = centers[rng.integers(len(centers), size=n)]
-    step = rng.standard_normal((n, d))
-    few = np.broadcast_to(~space.categorical, (n, d)).copy()
-    few[1::2] = rng.random((n // 2, d)) < 2.0 / d
-    few[np.arange(n), rng.integers(d, size=n)] = True
-    step *= few
-    step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None] * bandwidth
-    if not space.smooth:
-        step = np.where(np.abs(step) < space.spacing, np.sign(step) * space.spacing, step)
-        start = np.where(space.categorical & few, rng.random((n, d)), start)
-        step[:, space.categorical] = 0.0
-    return np.asarray(np.minimum(np.maximum(start + step, 0.0), 1.0))
 
 
 def argmax(
@@ -80,60 +61,104 @@ def argmax(
     bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
     ``extra`` candidates of the caller take their places from this share.
     """
+    known = None if repeat else taken
     finite = space.enumerate(budget)
     if finite is not None:
-        values = f(finite)
-        return np.array(finite[_first_fresh(finite, values, None if repeat else taken, 1)[0]])
-    screen = _Screen(f, space, bandwidth, centers if len(taken) >= LOCAL_PAYS else None)
-    screen.add(space.snap(sobol(budget // 4 if len(centers) else budget * 3 // 4, space.dim, rng)))
-    if len(centers):
-        rims = budget * 3 // 16 if rim else 0
-        reach = 0.25 * exp(math.log(4.0 * LEASH) * rng.random(budget // 2 - 2 * rims))
-        screen.around(centers[:INCUMBENTS], reach, rng)
-        if extra is not None:
-            screen.add(space.snap(extra[: 2 * rims]))
-            rims -= (len(extra[: 2 * rims]) + 1) // 2
-        for _ in range(2 if rim else 0):
-            screen.around(centers[: screen.rank(centers)], rim * (1.0 + 0.4 * rng.random(rims)), rng)
-    X, values = np.vstack(screen.X), np.concatenate(screen.values)
-    top = _first_fresh(X, values, None if repeat else taken, 5 * STARTS)
-    top = top[_spread(X[top] / bandwidth, STARTS)]
-    X, values = X[top], values[top]
-    if space.continuous.any():
-        g = f.near(X, LEASH) if len(taken) >= LOCAL_PAYS else f
-        polished, better = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
-        old = _known(polished, None if repeat else taken)  # a corner that was tried before, say
-        X, values = np.where(old[:, None], X, polished), np.where(old, values, better)
-    return np.array(X[np.argmax(values)])
+        return np.array(finite[_first_fresh(finite, f(finite), known, 1)[0]])
+    draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
+    local = len(taken) >= LOCAL_PAYS
+    X = _best(f, space, bandwidth, draw, local, known, rng)
+    if not (space.smooth or space.continuous.any()):
+        return np.array(X[0])
+    X = X[_spread(X / bandwidth, STARTS)]
+    g = f.near(X, LEASH) if local else f
+    polished, values = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
+    old = _known(polished, known)  # a corner that was tried before, say
+    if old.any():
+        polished, values = np.where(old[:, None], X, polished), np.where(old, f(X), values)
+    return np.array(polished[np.argmax(values)])
 
 
-class _Screen:
-    """Candidates and their values, batch by batch; those near centers look at observations near centers only."""
+def _draw(d: int, budget: int, rng: Generator, centers: Array, rim: float, extra: Array) -> Draw:
+    """The candidates that depend on nothing, and all random numbers of the others."""
+    cube = sobol(budget // 4 if len(centers) else budget * 3 // 4, d, rng)
+    n, rims = (budget // 2, budget * 3 // 16 if rim else 0) if len(centers) else (0, 0)
+    extra = extra[: 2 * rims]
+    rims -= (taken := (len(extra) + 1) // 2)
+    n -= 2 * taken
+    which, chance, step = rng.random((n, 3)), rng.random(((n + 1) // 2, d)), rng.standard_normal((n, d))
+    return Draw(cube, extra, centers, which, chance, step, rim, rims, INCUMBENTS, LEASH)
 
-    def __init__(self, f: Function, space: Space, bandwidth: Array, centers: Array | None) -> None:
-        self.f, self.space, self.bandwidth, self.local = f, space, bandwidth, centers is not None
-        self.X: list[Array] = []
-        self.values: list[Array] = []
 
-    def add(self, X: Array, f: Function | None = None) -> None:
-        self.X.append(X)
-        self.values.append((f or self.f)(X))
+def _best(
+    f: Function, space: Space, bandwidth: Array, draw: Draw, local: bool, taken: Taken | None, rng: Generator
+) -> Array:
+    """The best candidates, the best first, without those that are taken."""
+    if space.smooth and (found := f.screen(draw, 6 * STARTS)) is not None:
+        old = _known(found, taken)
+        if not old.any():
+            return found[: 5 * STARTS]
+        if len(old) - np.count_nonzero(old) >= 5 * STARTS:
+            return found[~old][: 5 * STARTS]
+    X, values = screen(f, space, bandwidth, draw, local, rng)
+    return X[_first_fresh(X, values, taken, 5 * STARTS)]
 
-    def around(self, centers: Array, reach: Array, rng: Generator) -> None:
-        X = self.space.snap(around(centers, reach, self.bandwidth, self.space, rng))
-        near = None
-        if self.local and len(centers) <= INCUMBENTS:
-            near = self.f.near(centers, _farthest(X, centers, self.bandwidth, self.space.categorical))
-        self.add(X, near)
 
-    def rank(self, centers: Array) -> int:
-        """How many centers are at least as good as the one nearest to the best candidate so far; at first, all."""
-        if len(self.values) < 3:
-            return len(centers)
-        best = max(range(len(self.values)), key=lambda i: self.values[i].max(initial=-np.inf))
-        x = self.X[best][np.argmax(self.values[best])]
-        away = (centers - x)[:, ~self.space.categorical] / self.bandwidth[~self.space.categorical]
-        return int(np.argmin(np.einsum("nd,nd->n", away, away))) + 1
+def screen(f: Function, space: Space, bandwidth: Array, draw: Draw, local: bool, rng: Generator) -> tuple[Array, Array]:
+    """All candidates and their values. With ``local`` those near few centers look at observations near these only."""
+    batches: list[tuple[Array, Array]] = []
+
+    def add(X: Array, f: Function = f) -> None:
+        X = space.snap(X)
+        batches.append((X, f(X)))
+
+    def add_around(rows: slice, centers: Array, reach: Array) -> None:
+        X = space.snap(around(draw, rows, centers, reach, bandwidth, space, rng))
+        few = local and len(centers) <= INCUMBENTS
+        add(X, f.near(centers, _farthest(X, centers, bandwidth, space.categorical)) if few else f)
+
+    u, middle = draw.which[:, 2], len(draw.which) - draw.rims
+    near = slice(middle - draw.rims)
+    add(draw.cube)
+    if len(u):
+        add_around(near, draw.centers[: draw.few], 0.25 * exp(math.log(4.0 * draw.leash) * u[near]))
+        add(draw.extra)
+    if draw.rims:
+        add_around(slice(near.stop, middle), draw.centers, draw.rim * (1.0 + 0.4 * u[near.stop : middle]))
+        X, values = map(np.concatenate, zip(*batches, strict=True))
+        rank = _nearest(draw.centers, X[np.argmax(values)], bandwidth, space.categorical) + 1
+        add_around(slice(middle, len(u)), draw.centers[:rank], draw.rim * (1.0 + 0.4 * u[middle:]))
+    X, values = map(np.concatenate, zip(*batches, strict=True))
+    return X, values
+
+
+def around(
+    draw: Draw, rows: slice, centers: Array, reach: Array, bandwidth: Array, space: Space, rng: Generator
+) -> Array:
+    """A point at each distance of ``reach`` (n,), in bandwidths, from one of the centers (m, d).
+
+    Half of the points move all columns, half only a few, which in high dimensions is the likelier way up. Gridded
+    columns move by a cell at least; a categorical column that moves is drawn anew.
+    """
+    which, step = draw.which[rows], draw.step[rows]
+    n, d = step.shape
+    start = centers[(which[:, 0] * len(centers)).astype(int)]
+    moves = np.broadcast_to(~space.categorical, (n, d)).copy()
+    moves[1::2] = draw.chance[np.arange(rows.start or 0, rows.stop)[1::2] // 2] < 2.0 / d
+    moves[np.arange(n), (which[:, 1] * d).astype(int)] = True
+    step = step * moves
+    step *= (reach / np.sqrt(np.einsum("nd,nd->n", step, step)))[:, None] * bandwidth
+    if not space.smooth:
+        step = np.where(np.abs(step) < space.spacing, np.sign(step) * space.spacing, step)
+        start = np.where(space.categorical & moves, rng.random((n, d)), start)
+        step[:, space.categorical] = 0.0
+    return np.asarray(np.minimum(np.maximum(start + step, 0.0), 1.0))
+
+
+def _nearest(centers: Array, x: Array, bandwidth: Array, categorical: Mask) -> int:
+    """Which center (m, d) is nearest to x (d,)."""
+    away = (centers - x)[:, ~categorical] / bandwidth[~categorical]
+    return int(np.argmin(np.einsum("nd,nd->n", away, away)))
 
 
 def polish(f: Function, X: Array, scale: Array, steps: int) -> tuple[Array, Array]:
@@ -189,12 +214,20 @@ def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> 
 
 def _first_fresh(X: Array, values: Array, taken: Taken | None, n: int) -> Rows:
     """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
-    order = np.argsort(-values, kind="stable")
-    for rows in (order[: 4 * n], order):  # the best few are nearly always new
+    for most in (2 * n, len(X)):  # the best few are nearly always new
+        rows = _largest(values, most)
         fresh = rows[~_known(X[rows], taken)]
         if len(fresh) >= min(n, len(X)):
             return fresh[:n]
-    return fresh[:n] if len(fresh) else order[:n]
+    return fresh[:n] if len(fresh) else rows[:n]
+
+
+def _largest(values: Array, n: int) -> Rows:
+    """Row numbers of the n largest values, the largest first and equal ones by number."""
+    if n >= len(values):
+        return np.argsort(-values, kind="stable")
+    rows = np.flatnonzero(values >= np.partition(values, -n)[-n])  # no need to sort the others
+    return rows[np.argsort(-values[rows], kind="stable")[:n]]
 
 
 def _known(X: Array, taken: Taken | None) -> Mask:

@@ -7,6 +7,7 @@ and with any number of threads.
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from boke.space import Array
 from boke.sums import LARGEST, Points, Sums, kernel_sums, plain_mean, times
 
 NAMES = ("gaussian", "triangular", "epanechnikov", "quartic")  # in the order of the compiled module
+MODERATE = (1e-15, 1e30)  # values that single precision can hold, with those a millionth as large
 _threads = 1
 
 
@@ -40,6 +42,21 @@ def config() -> dict[str, str]:
     }
 
 
+class Draw(NamedTuple):
+    """Candidates for a maximum, and the random numbers from which more are made: see ``argmax``."""
+
+    cube: Array  # (., d)
+    extra: Array  # (., d)
+    centers: Array  # (m, d)
+    which: Array  # (n, 3)
+    chance: Array  # ((n + 1) // 2, d)
+    step: Array  # (n, d)
+    rim: float
+    rims: int
+    few: int
+    leash: float
+
+
 class Observations:
     """t observations, ready to be summed over: what ``kernel_sums`` takes, but the queries.
 
@@ -55,9 +72,11 @@ class Observations:
         self.kernel, self.Z, self.y, self.w, self.penalty = kernel, Z, y, w, penalty
         self._native = None
         self._factor = 1.0
+        self._moderate = False
         if NATIVE is None or KERNELS.get(kernel.name) is not kernel or len(y) == 0:
             return
         largest = float(np.abs(y).max())
+        self._moderate = w is None and MODERATE[0] < largest < MODERATE[1]
         total = len(y) if w is None else max(1.0, float(w.sum()))
         if largest * total > LARGEST:
             self._factor = largest
@@ -69,6 +88,19 @@ class Observations:
             np.ones(len(y)) if w is None else np.ascontiguousarray(w),
             np.empty(0) if penalty is None else penalty,
         )
+
+    def screen(
+        self, silent: Observations | None, draw: Draw, bandwidth: Array, beta: float, rho: float, most: int
+    ) -> Array | None:
+        """The ``most`` best candidates of ``draw`` for a maximum of m + β σ̂, the best first.
+
+        They are compared in single precision; None where that is not compiled or not enough.
+        """
+        if not self._moderate or self.kernel.name != "gaussian" or len(self.Z.codes[0]):
+            return None
+        assert self._native is not None
+        other = None if silent is None else silent._native
+        return self._native.screen(other, *draw[:6], np.ascontiguousarray(bandwidth), beta, rho, *draw[6:], most)  # type: ignore[no-any-return]
 
     def polish(
         self,

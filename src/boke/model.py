@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 
 from boke.bandwidth import Bandwidth
 from boke.elementary import exp, squared_distances
-from boke.engine import Observations
+from boke.engine import Draw, Observations
 from boke.kernels import Kernel, get_kernel
 from boke.space import Array, Mask
 from boke.sums import Points, Rows, kernel_values, scale
 
+FINE = 1e-3  # in narrower bandwidths the unit cube is too large for single precision
 NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
 
 
@@ -66,8 +67,9 @@ class KernelModel:
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
             raise ValueError("The 'X' and 'y' parameters of KernelModel must be finite. Got nan or inf.")
         d = self.X.shape[1]
-        self.silent = np.empty((0, d)) if silent is None or np.size(silent) == 0 else np.asarray(silent, dtype=float)
-        if self.silent.ndim != 2 or self.silent.shape[1] != d or not np.isfinite(self.silent).all():
+        quiet = silent is None or np.size(silent) == 0
+        self.silent = np.empty((0, d)) if quiet else np.asarray(silent, dtype=float)
+        if not quiet and (self.silent.shape[1:] != (d,) or not np.isfinite(self.silent).all()):
             raise ValueError(
                 f"The 'silent' parameter of KernelModel must be a finite (s, {d}) array. Got shape {self.silent.shape}."
             )
@@ -81,11 +83,13 @@ class KernelModel:
         if callable(bandwidth):
             bandwidth = bandwidth(self.X, self.y, kernel=self.kernel, categorical=self.categorical)
         ell = np.asarray(bandwidth, dtype=float)
-        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and (ell > 0).all()):
+        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and ell.min() > 0.0):
             raise ValueError(
                 f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth}."
             )
-        self.bandwidth = np.broadcast_to(np.maximum(ell, NARROWEST), (d,))
+        self.bandwidth = np.empty(d)
+        self.bandwidth[:] = np.maximum(ell, NARROWEST)
+        self.bandwidth.flags.writeable = False
         self._used = np.arange(len(self.y))
         if self.weights is not None:
             usable = np.isfinite(self.weights).all() and (self.weights >= 0).all()
@@ -97,10 +101,10 @@ class KernelModel:
         if len(self._used) < len(self.y):
             kept, self._y, self._w = self.X[self._used], self.y[self._used], _rows(self.weights, self._used)
         self._data, self._penalty = scale(kept, self.bandwidth, self.categorical)
-        self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
         self._sums = Observations(self.kernel, self._data, self._y, self._w, self._penalty)
-        self._hush = None
-        if len(self.silent):
+        self._silent, self._hush = self._data.rows(slice(0)), None
+        if not quiet:
+            self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
             self._hush = Observations(self.kernel, self._silent, np.zeros(len(self.silent)), None, self._penalty)
 
     def mean(self, Xq: ArrayLike) -> Array:
@@ -132,6 +136,12 @@ class KernelModel:
         if not gradient:
             return Prediction(seen.mean, W, log_W)
         return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
+
+    def screen(self, draw: Draw, beta: float, rho: float, most: int) -> Array | None:
+        """The best candidates for a maximum of m + β (W + ρ)^(-1/2), where that is compiled; None otherwise."""
+        if self.bandwidth.min() < FINE:
+            return None
+        return self._sums.screen(self._hush, draw, self.bandwidth, beta, rho, most)
 
     def polish(
         self, X: Array, scale: Array, beta: float, rho: float, steps: int, leash: float

@@ -329,10 +329,9 @@ class KRUCB:
 
 def incumbents(model: KernelModel) -> Array:
     """Centers for candidates, the best first: half of them the best observations, half spread over all ranks."""
-    order = np.argsort(-model.y, kind="stable")
-    best, spread = order[: CENTERS // 2], np.linspace(0, len(order) - 1, CENTERS // 2).astype(int)
-    others = spread[(spread >= len(best)) & (np.diff(spread, prepend=-1) > 0)]
-    return np.array(model.X[np.concatenate([best, order[others]])])
+    order, half = np.argsort(-model.y, kind="stable"), CENTERS // 2
+    spread = np.arange(half) * (len(order) - 1) // (half - 1)
+    return np.asarray(model.X[np.concatenate([order[:half], order[spread[spread >= half]]])])
 
 
 def by_share(numbers: Numbers, shares: Array) -> list[tuple[int, float]]:

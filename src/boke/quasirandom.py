@@ -14,6 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.space import Array
 
 BITS = 32
@@ -23,7 +24,12 @@ PLACES = np.arange(BITS, dtype=np.uint64)
 def sobol(n: int, d: int, rng: Generator) -> Array:
     """n scrambled Sobol points (n, d): one matrix-scrambled set for all, a fresh digital shift for each call."""
     shift = rng.integers(0, 2**32, size=d, dtype=np.uint32)
-    return np.asarray(((_sobol(n, d) ^ shift) + 0.5) / 2.0**32)
+    return np.asarray((plain_shifted if NATIVE is None else NATIVE.shifted)(_sobol(n, d), shift))
+
+
+def plain_shifted(points: NDArray[np.uint32], shift: NDArray[np.uint32]) -> Array:
+    """Points (n, d) of the unit cube from integers (n, d), all moved by one shift (d,)."""
+    return np.asarray(((points ^ shift) + 0.5) / 2.0**BITS)
 
 
 @lru_cache(maxsize=32)

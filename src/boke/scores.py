@@ -28,6 +28,11 @@ def scaled(y: Array, how: str) -> Array:
 
 def normal_scores(y: Array) -> Array:
     """Φ⁻¹((rank + 1/2) / t), ties averaged: the same for every increasing transformation of the values."""
-    _, place, count = np.unique(y, return_inverse=True, return_counts=True)
-    middle = np.cumsum(count) - 0.5 * (count + 1)  # mean rank of each level, from 0
-    return np.asarray(scipy.special.ndtri((middle[place] + 0.5) / len(y)))
+    order = np.argsort(y)  # equal values come in any order: they get equal scores
+    ordered, rank = y[order], np.arange(0.5, len(y))
+    if (ordered[1:] == ordered[:-1]).any():
+        _, level, count = np.unique(ordered, return_inverse=True, return_counts=True)
+        rank = (np.cumsum(count) - 0.5 * count)[level]
+    scores = np.empty(len(y))
+    scores[order] = scipy.special.ndtri(rank / len(y))
+    return scores

@@ -499,7 +499,7 @@ def test_pruned_trials_count_and_hyperband_brackets_are_kept_apart():
         return value
 
     for pruner in (optuna.pruners.MedianPruner(n_startup_trials=4), optuna.pruners.HyperbandPruner(max_resource=9)):
-        study = optuna.create_study(sampler=sampler(), pruner=pruner)
+        study = optuna.create_study(sampler=sampler(seed=1), pruner=pruner)
         study.optimize(objective, n_trials=50)
         assert any(trial.state is TrialState.PRUNED for trial in study.trials)
         assert study.best_value < 0.02

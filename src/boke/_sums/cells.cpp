@@ -59,7 +59,7 @@ class Cell {
 
 }  // namespace
 
-std::vector<Corner> cells(const double *sites, std::size_t n, double width, double height) {
+std::vector<Corner> cells(const double *sites, std::size_t n, const bool *wanted, double width, double height) {
     std::vector<std::size_t> order(n);
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sites[2 * a] < sites[2 * b]; });
@@ -67,6 +67,7 @@ std::vector<Corner> cells(const double *sites, std::size_t n, double width, doub
     for (std::size_t i = 0; i < n; ++i) sorted[i] = {sites[2 * order[i]], sites[2 * order[i] + 1]};
     std::vector<Corner> found;
     for (std::size_t i = 0; i < n; ++i) {
+        if (!wanted[order[i]]) continue;
         const Point at = sorted[i];
         Cell cell(-at.x, -at.y, width - at.x, height - at.y);
         // Neighbours from both sides, the nearer by its first coordinate first, until none can matter.
@@ -79,7 +80,7 @@ std::vector<Corner> cells(const double *sites, std::size_t n, double width, doub
             const double squared = q.x * q.x + q.y * q.y;
             if (squared > 0.0 && squared < cell.reach()) cell.cut(q);
         }
-        for (const Point &p : cell.corners()) found.push_back({at.x + p.x, at.y + p.y, order[i]});
+        for (const Point &p : cell.corners()) found.push_back({std::clamp(at.x + p.x, 0.0, width), std::clamp(at.y + p.y, 0.0, height), order[i]});
     }
     return found;
 }

@@ -10,7 +10,7 @@ struct Corner {
     std::size_t site;  // to whose cell it belongs
 };
 
-// The corners of every site's cell in [0, width] x [0, height]; sites (n, 2) lie inside, and equal ones share a cell.
-std::vector<Corner> cells(const double *sites, std::size_t n, double width, double height);
+// The corners of every wanted site's cell in [0, width] x [0, height]; sites (n, 2) lie inside, and equal ones share a cell.
+std::vector<Corner> cells(const double *sites, std::size_t n, const bool *wanted, double width, double height);
 
 }  // namespace boke

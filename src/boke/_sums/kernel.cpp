@@ -9,6 +9,7 @@ namespace boke {
 namespace {
 
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
+constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
 constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by
 constexpr std::size_t EARLY = 8;  // columns after which hopeless distances are given up
 
@@ -17,7 +18,7 @@ INLINE Lanes distances(const Data &data, const double *q, const double *codes, s
     const double *z = data.z + g * data.p * LANES;
     Lanes s = all(0.0);
     std::size_t k = 0;
-    while (k + EARLY < data.p) {
+    while (limit < INF && k + EARLY < data.p) {
         for (const std::size_t stop = k + EARLY; k < stop; ++k) {
             Lanes away = all(q[k]) - load(z + k * LANES);
             s += away * away;
@@ -150,6 +151,74 @@ INLINE std::ptrdiff_t self(const Queries &queries, std::size_t i) {
     return queries.own < 0 ? -1 : queries.own + static_cast<std::ptrdiff_t>(i);
 }
 
+// Kernel values of one query, up to exp(-shift / 2), of the groups that count, and the numbers of these groups.
+struct Near {
+    std::size_t n;
+    double shift, *values, *groups;  // n * LANES, n
+};
+
+INLINE Near neighbours(const Data &data, const double *q, double *work) {
+    Near near{0, INF, work, work + data.groups * LANES};
+    Lanes nearest = all(INF);
+    for (std::size_t g = 0; g < data.groups; ++g) {
+        const Lanes s = distances(data, q, nullptr, g, INF);
+        nearest = choose(s < nearest, s, nearest);
+        store(near.values + g * LANES, s);
+    }
+    near.shift = least(nearest);
+    for (std::size_t g = 0; g < data.groups; ++g) {
+        const Lanes s = load(near.values + g * LANES);
+        if (!any_within(s, near.shift + CUT)) continue;
+        store(near.values + near.n * LANES, gaussian(s, near.shift) * load(data.w + g * LANES));
+        near.groups[near.n++] = static_cast<double>(g);
+    }
+    return near;
+}
+
+// slope += sum of c_i (q - z_i), with c_i where the kernel values were, four columns at a time.
+INLINE void add_slopes(const Data &data, const double *q, const Near &near, double *slope) {
+    constexpr std::size_t SOME = 4;
+    for (std::size_t from = 0; from < data.p; from += SOME) {
+        const std::size_t some = data.p - from < SOME ? data.p - from : SOME;
+        Lanes sum[SOME] = {all(0.0), all(0.0), all(0.0), all(0.0)};
+        for (std::size_t j = 0; j < near.n; ++j) {
+            const double *z = data.z + (static_cast<std::size_t>(near.groups[j]) * data.p + from) * LANES;
+            const Lanes c = load(near.values + j * LANES);
+            if (some == SOME)
+                for (std::size_t k = 0; k < SOME; ++k) sum[k] += c * (all(q[from + k]) - load(z + k * LANES));
+            else
+                for (std::size_t k = 0; k < some; ++k) sum[k] += c * (all(q[from + k]) - load(z + k * LANES));
+        }
+        for (std::size_t k = 0; k < some; ++k) slope[from + k] += total(sum[k]);
+    }
+}
+
+// W and S of sixteen queries, up to exp(-shift / 2).
+struct RoughSums {
+    Singles W, S, shift;
+};
+
+INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
+    RoughSums sums{singles(0.0f), singles(0.0f), singles(__builtin_huge_valf())};
+    for (std::size_t i = 0; i < data.t; ++i) {
+        const float *row = data.rows + i * (data.p + 1);
+        s[i] = singles(0.0f);
+        for (std::size_t k = 0; k < data.p; ++k) {
+            const Singles away = q[k] - singles(row[k]);
+            s[i] = s[i] + away * away;
+        }
+        sums.shift = smaller(s[i], sums.shift);
+    }
+    for (std::size_t i = 0; i < data.t; ++i) {
+        const Singles beyond = s[i] - sums.shift;
+        if (!any_within(beyond, ROUGH_CUT)) continue;
+        const Singles k = half_exponential(beyond);
+        sums.W = sums.W + k;
+        sums.S = sums.S + k * singles(data.rows[i * (data.p + 1) + data.p]);
+    }
+    return sums;
+}
+
 }  // namespace
 
 void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
@@ -189,6 +258,70 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
         }
         queries.W[i] *= shrink;
         queries.S[i] *= shrink;
+    }
+}
+
+double JOIN(rise_, BOKE_ISA)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *slope,
+                             double *work) {
+    const Near near = neighbours(seen, q, work);
+    Lanes sum_W = all(0.0), sum_S = all(0.0);
+    for (std::size_t j = 0; j < near.n; ++j) {
+        const Lanes k = load(near.values + j * LANES);
+        sum_W += k;
+        sum_S += k * load(seen.y + static_cast<std::size_t>(near.groups[j]) * LANES);
+    }
+    const double W = total(sum_W), mean = total(sum_S) / W;
+    double value = mean, fall = 0.0;
+    for (std::size_t k = 0; k < seen.p; ++k) slope[k] = 0.0;
+    if (beta != 0.0) {
+        const double shrink = exponential(-0.5 * near.shift);
+        double density = W * shrink;
+        Near hush{0, INF, nullptr, nullptr};
+        if (silent) {
+            hush = neighbours(*silent, q, work + rise_room(seen.groups));
+            Lanes sum = all(0.0);
+            for (std::size_t j = 0; j < hush.n; ++j) sum += load(hush.values + j * LANES);
+            density += total(sum) * exponential(-0.5 * hush.shift);
+        }
+        const double sigma = 1.0 / __builtin_sqrt(density + rho);
+        value += beta * sigma;
+        fall = 0.5 * beta * sigma * sigma * sigma;
+        if (silent) {
+            const Lanes c = all(fall * exponential(-0.5 * hush.shift));
+            for (std::size_t j = 0; j < hush.n; ++j) store(hush.values + j * LANES, c * load(hush.values + j * LANES));
+            add_slopes(*silent, q, hush, slope);
+        }
+        fall *= shrink;
+    }
+    // dm = -sum k (q - z) (y - m) / W and dsigma = -sigma^3 / 2 dW
+    for (std::size_t j = 0; j < near.n; ++j) {
+        const Lanes y = load(seen.y + static_cast<std::size_t>(near.groups[j]) * LANES);
+        const Lanes c = all(fall) - (y - all(mean)) * all(1.0 / W);
+        store(near.values + j * LANES, c * load(near.values + j * LANES));
+    }
+    add_slopes(seen, q, near, slope);
+    return value;
+}
+
+void JOIN(screen_, BOKE_ISA)(const Rough &seen, const Rough &silent, const double *x, std::size_t n, const double *bandwidth,
+                             double beta, double rho, double *values, void *work) {
+    Singles *q = static_cast<Singles *>(work), *s = q + seen.p;
+    for (std::size_t first = 0; first < n; first += SINGLES) {
+        const std::size_t some = n - first < SINGLES ? n - first : SINGLES;
+        for (std::size_t k = 0; k < seen.p; ++k) {
+            float column[SINGLES];
+            for (std::size_t l = 0; l < SINGLES; ++l)
+                column[l] = static_cast<float>(x[(first + (l < some ? l : 0)) * seen.p + k] / bandwidth[k]);
+            __builtin_memcpy(&q[k], column, sizeof column);
+        }
+        const RoughSums sums = rough_sums(seen, q, s);
+        Singles density = sums.W * half_exponential(sums.shift);
+        if (silent.t) {
+            const RoughSums hush = rough_sums(silent, q, s);
+            density = density + hush.W * half_exponential(hush.shift);
+        }
+        for (std::size_t l = 0; l < some; ++l)
+            values[first + l] = seen.middle + static_cast<double>(sums.S[l]) / sums.W[l] + beta / __builtin_sqrt(density[l] + rho);
     }
 }
 

@@ -34,9 +34,27 @@ using Distances = void (*)(const double *x, std::size_t n, const double *others,
 
 using Evaluate = void (*)(const Data &, const Queries &);
 
+// t observations of weight 1 in single precision, one after the other: p coordinates and the value less `middle`.
+struct Rough {
+    std::size_t t, p;
+    double middle;
+    const float *rows;
+};
+
+// m + beta (W + rho)^(-1/2) at n points x, by rows of p, to about five digits; silent observations count in W. The
+// gaussian kernel only. work: (p + t) * 2 * LANES floats, aligned, for the larger t.
+using Screen = void (*)(const Rough &seen, const Rough &silent, const double *x, std::size_t n, const double *bandwidth, double beta,
+                        double rho, double *values, void *work);
+
+// The same at one scaled point, exact, and its slope (p); m alone where beta is 0. work: `rise_room`.
+using Rise = double (*)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *slope, double *work);
+inline std::size_t rise_room(std::size_t groups) { return groups * (LANES + 1); }
+
 #define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
-    void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *);
+    void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
+    void screen_##isa(const Rough &, const Rough &, const double *, std::size_t, const double *, double, double, double *, void *); \
+    double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *);
 BOKE_COPY(baseline)
 #ifdef BOKE_X86
 BOKE_COPY(avx2)

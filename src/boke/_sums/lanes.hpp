@@ -161,6 +161,56 @@ INLINE Lanes root(const Lanes &s) {
     return v;
 }
 
+// Sixteen numbers in single precision, for what need not be exact: as many bytes as eight in double.
+typedef float Floats __attribute__((vector_size(BYTES)));
+typedef int Words __attribute__((vector_size(BYTES)));
+constexpr std::size_t SINGLES = 2 * LANES;
+
+struct alignas(SINGLES * sizeof(float)) Singles {
+    Floats part[PARTS];
+    float operator[](std::size_t i) const { return part[i / (2 * WIDTH)][i % (2 * WIDTH)]; }
+};
+
+#define EACH(expression)                                          \
+    Singles r;                                                    \
+    for (std::size_t i = 0; i < PARTS; ++i) r.part[i] = expression; \
+    return r;
+INLINE Singles operator+(const Singles &a, const Singles &b) { EACH(a.part[i] + b.part[i]) }
+INLINE Singles operator-(const Singles &a, const Singles &b) { EACH(a.part[i] - b.part[i]) }
+INLINE Singles operator*(const Singles &a, const Singles &b) { EACH(a.part[i] * b.part[i]) }
+INLINE Singles smaller(const Singles &a, const Singles &b) { EACH(a.part[i] < b.part[i] ? a.part[i] : b.part[i]) }
+INLINE Singles larger(const Singles &a, const Singles &b) { EACH(a.part[i] > b.part[i] ? a.part[i] : b.part[i]) }
+INLINE Singles singles(float v) { EACH(v - Floats{}) }
+INLINE Singles times_power_of_two(const Singles &a, const Singles &n) {  // n in the low bits of its parts
+    EACH((Floats)((Words)a.part[i] + ((Words)n.part[i] << 23)))
+}
+#undef EACH
+
+INLINE bool any_within(const Singles &a, float limit) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_ps_mask((__m512)a.part[0], _mm512_set1_ps(limit), _CMP_LE_OQ) != 0;
+#elif defined(__AVX2__)
+    const __m256 b = _mm256_set1_ps(limit), low = (__m256)a.part[0], high = (__m256)a.part[1];
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(low, b, _CMP_LE_OQ), _mm256_cmp_ps(high, b, _CMP_LE_OQ))) != 0;
+#else
+    for (std::size_t i = 0; i < SINGLES; ++i)
+        if (a[i] <= limit) return true;
+    return false;
+#endif
+}
+
+// exp(-s / 2) to seven digits for s <= 160, and for larger ones what it is there, which is nothing beside 1
+INLINE Singles half_exponential(const Singles &s) {
+    const Singles magic = singles(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+    const Singles x = smaller(s, singles(160.0f)) * singles(-0.72134752f);
+    const Singles shifted = x + magic, r = x - (shifted - magic), r2 = r * r;
+    // 2^r = 1 + r ln 2 + (r ln 2)^2/2! + ... + (r ln 2)^6/6!, in pairs (Estrin)
+    const Singles a = singles(1.0f) + r * singles(0.693147181f);
+    const Singles b = singles(0.240226507f) + r * singles(0.0555041087f);
+    const Singles c = singles(0.00961812911f) + r * singles(0.00133335581f);
+    return times_power_of_two((a + r2 * b) + (r2 * r2) * (c + r2 * singles(0.000154035304f)), shifted);
+}
+
 }  // namespace
 }  // namespace boke
 

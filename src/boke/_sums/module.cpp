@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@ using namespace boke;
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Result = nb::ndarray<nb::numpy, double>;
 
 namespace {
@@ -49,6 +51,8 @@ class Column {
 struct Choice {
     Evaluate evaluate;
     Distances distances;
+    Screen screen;
+    Rise rise;
     const char *name;
 };
 
@@ -56,10 +60,10 @@ std::vector<Choice> available() {
     std::vector<Choice> all;
 #ifdef BOKE_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, "avx512"});
-    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, "avx2"});
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, screen_avx512, rise_avx512, "avx512"});
+    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, screen_avx2, rise_avx2, "avx2"});
 #endif
-    all.push_back({evaluate_baseline, distances_baseline, "baseline"});
+    all.push_back({evaluate_baseline, distances_baseline, screen_baseline, rise_baseline, "baseline"});
     return all;
 }
 
@@ -77,6 +81,35 @@ Result made(std::vector<double> &&values, std::initializer_list<std::size_t> sha
     auto *kept = new std::vector<double>(std::move(values));
     nb::capsule owner(kept, [](void *memory) noexcept { delete static_cast<std::vector<double> *>(memory); });
     return array(kept->data(), shape, owner);
+}
+
+// A point at a distance of `reach` bandwidths (d) from one of the centers (m, d), inside the unit cube. `which` in [0, 1)
+// chooses the center and a column that moves; without `chance` (d) all columns move.
+void move(const double *centers, std::size_t m, const double *which, const double *chance, const double *step, double reach,
+          const double *bandwidth, std::size_t d, double *to) {
+    const double *start = centers + static_cast<std::size_t>(which[0] * static_cast<double>(m)) * d;
+    const std::size_t any = static_cast<std::size_t>(which[1] * static_cast<double>(d));
+    const double share = 2.0 / static_cast<double>(d);
+    double square = 0.0;
+    for (std::size_t k = 0; k < d; ++k) {
+        to[k] = chance && k != any && !(chance[k] < share) ? 0.0 : step[k];
+        square += to[k] * to[k];
+    }
+    const double length = reach / std::sqrt(square);
+    for (std::size_t k = 0; k < d; ++k) to[k] = std::min(std::max(start[k] + to[k] * (length * bandwidth[k]), 0.0), 1.0);
+}
+
+// The numbers of the `most` largest values, the largest first and equal ones by number.
+std::vector<std::size_t> largest(const std::vector<double> &values, std::size_t most) {
+    std::vector<double> some = values;
+    std::vector<std::size_t> rows;
+    if (most == 0) return rows;
+    std::nth_element(some.begin(), some.begin() + (most - 1), some.end(), std::greater<double>());
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i] >= some[most - 1]) rows.push_back(i);
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t i, std::size_t j) { return values[i] > values[j]; });
+    rows.resize(most);
+    return rows;
 }
 
 class Sums {
@@ -103,7 +136,7 @@ class Sums {
         const std::size_t width = n * (gradient ? 5 + 3 * p_ : 5);
         double *out = new double[std::max<std::size_t>(width, 1)];
         nb::capsule owner(out, [](void *memory) noexcept { delete[] static_cast<double *>(memory); });
-        const Data data{kernel_, t_, groups_, p_, c_, z_.get(), codes_.get(), y_.get(), w_.get(), penalty_.get()};
+        const Data data = this->data();
         {
             nb::gil_scoped_release unlocked;
             const std::size_t workers = std::clamp<std::size_t>(threads, 1, std::max<std::size_t>(n, 1));
@@ -117,6 +150,55 @@ class Sums {
         auto matrix = [&](std::size_t k) { return array(out + 5 * n + k * n * p_, {n, p_}, owner); };
         if (!gradient) return nb::make_tuple(column(0), column(1), column(2), column(3));
         return nb::make_tuple(column(0), column(1), column(2), column(3), matrix(0), matrix(1), matrix(2));
+    }
+
+    // The best candidates for the maximum of m + beta (W + rho)^(-1/2), or of m alone, the best first, by values in single
+    // precision. Candidates are `cube`, `extra` and points around `centers`, all (., p); see boke.argmax. All weights are 1.
+    Result screen(Sums *silent, Matrix cube, Matrix extra, Matrix centers, Matrix which, Matrix chance, Matrix step,
+                     Vector bandwidth, double beta, double rho, double rim, std::size_t rims, std::size_t few, double leash, std::size_t most) {
+        const std::size_t n = which.shape(0), m = centers.shape(0), near = n - 2 * rims, total = cube.shape(0) + extra.shape(0) + n;
+        for (const std::size_t width : {cube.shape(1), extra.shape(1), centers.shape(1), chance.shape(1), step.shape(1), bandwidth.shape(0)})
+            if (width != p_) throw std::invalid_argument("Shapes do not agree.");
+        if (which.shape(1) != 3 || step.shape(0) != n || chance.shape(0) != (n + 1) / 2 || 2 * rims > n || (n && !m) || c_ != 0 || (silent && silent->p_ != p_))
+            throw std::invalid_argument("Shapes do not agree.");
+        const Rough seen = rough(), hush = silent ? silent->rough() : Rough{0, p_, 0.0, nullptr};
+        most = std::min(most, total);
+        std::vector<double> x(total * p_), values(total), points(most * p_);
+        {
+            nb::gil_scoped_release unlocked;
+            const Column work((p_ + std::max(seen.t, hush.t)) * LANES);
+            const double decades = std::log(4.0 * leash);
+            std::size_t made = 0, valued = 0;
+            auto add = [&](const Matrix &rows) {
+                std::copy(rows.data(), rows.data() + rows.size(), x.data() + made * p_);
+                made += rows.shape(0);
+            };
+            auto around = [&](std::size_t first, std::size_t last, std::size_t among) {
+                for (std::size_t i = first; i < last; ++i, ++made) {
+                    const double u = which.data()[3 * i + 2];
+                    const double reach = i < near ? 0.25 * std::exp(decades * u) : rim * (1.0 + 0.4 * u);
+                    const double *drawn = (i - first) % 2 ? chance.data() + i / 2 * p_ : nullptr;
+                    move(centers.data(), among, which.data() + 3 * i, drawn, step.data() + i * p_, reach, bandwidth.data(), p_, x.data() + made * p_);
+                }
+            };
+            auto evaluate = [&] {
+                choice_.screen(seen, hush, x.data() + valued * p_, made - valued, bandwidth.data(), beta, rho, values.data() + valued, work.get());
+                valued = made;
+            };
+            add(cube);
+            around(0, near, std::min(few, m));
+            add(extra);
+            around(near, near + rims, m);
+            evaluate();
+            if (rims) {
+                const double *top = x.data() + (std::max_element(values.begin(), values.begin() + valued) - values.begin()) * p_;
+                around(near + rims, n, nearest(centers.data(), m, top, bandwidth.data()) + 1);
+                evaluate();
+            }
+            const std::vector<std::size_t> order = largest(values, most);
+            for (std::size_t i = 0; i < most; ++i) std::copy_n(x.data() + order[i] * p_, p_, points.data() + i * p_);
+        }
+        return ::made(std::move(points), {most, p_});
     }
 
     // Projected gradient ascent of m + beta (W + rho)^(-1/2), or of m alone, from every row of x (n, p): points and values.
@@ -134,9 +216,11 @@ class Sums {
         return nb::make_tuple(made(std::move(points), {n, p_}), made(std::move(values), {n}));
     }
 
-    std::size_t bytes() const { return z_.bytes() + codes_.bytes() + y_.bytes() + w_.bytes() + penalty_.bytes(); }
+    std::size_t bytes() const { return z_.bytes() + codes_.bytes() + y_.bytes() + w_.bytes() + penalty_.bytes() + rough_.size() * sizeof(float); }
 
   private:
+    Data data() const { return {kernel_, t_, groups_, p_, c_, z_.get(), codes_.get(), y_.get(), w_.get(), penalty_.get()}; }
+
     // One ascent at a time, with the memory that it needs.
     struct Climber {
         const Sums &seen;
@@ -144,29 +228,15 @@ class Sums {
         const double *bandwidth, *scale;
         double beta, rho;
         std::size_t p = seen.p_;
-        Column scratch{2 * p * LANES};
-        std::vector<double> z = std::vector<double>(p), out = std::vector<double>(5 + 3 * p),
-                            more = std::vector<double>(5 + 3 * p);
-
-        void evaluate(const Sums &sums, double *to) const {
-            const Data data{sums.kernel_, sums.t_, sums.groups_, p, 0, sums.z_.get(), sums.codes_.get(), sums.y_.get(), sums.w_.get(), sums.penalty_.get()};
-            sums.choice_.evaluate(data, Queries{1, z.data(), nullptr, -1, to, to + 1, to + 2, to + 3, to + 4, to + 5, to + 5 + p, to + 5 + 2 * p, scratch.get()});
-        }
+        Column work{rise_room(seen.groups_ + (silent ? silent->groups_ : 0))};
+        Data data = seen.data(), hush = (silent ? silent : &seen)->data();
+        std::vector<double> z = std::vector<double>(p);
 
         double value(const double *x, double *slope) {
             for (std::size_t k = 0; k < p; ++k) z[k] = x[k] / bandwidth[k];
-            evaluate(seen, out.data());
-            const double *dW = &out[5], *dmean = &out[5 + p];
-            for (std::size_t k = 0; k < p; ++k) slope[k] = dmean[k] / bandwidth[k];
-            if (beta == 0.0) return out[2];
-            if (silent) {
-                evaluate(*silent, more.data());
-                out[0] += more[0];
-                for (std::size_t k = 0; k < p; ++k) out[5 + k] += more[5 + k];
-            }
-            const double sigma = 1.0 / std::sqrt(out[0] + rho), fall = 0.5 * beta * sigma * sigma * sigma;
-            for (std::size_t k = 0; k < p; ++k) slope[k] -= fall * (dW[k] / bandwidth[k]);
-            return out[2] + beta * sigma;
+            const double found = seen.choice_.rise(data, silent ? &hush : nullptr, z.data(), beta, rho, slope, work.get());
+            for (std::size_t k = 0; k < p; ++k) slope[k] /= bandwidth[k];
+            return found;
         }
 
         double climb(double *x, std::size_t steps, double leash) {
@@ -187,8 +257,8 @@ class Sums {
                     const double moved = (trial[k] - start[k]) / (scale[k] > 0.0 ? scale[k] : 1.0);
                     away += moved * moved;
                 }
-                const double found = value(trial.data(), there.data());
-                const bool gain = found > best && away <= leash * leash;
+                double found = best;
+                const bool gain = away <= leash * leash && (found = value(trial.data(), there.data())) > best;
                 if (gain) {
                     std::copy(trial.begin(), trial.end(), x);
                     slope.swap(there);
@@ -199,6 +269,36 @@ class Sums {
             return best;
         }
     };
+
+    // The number of the first of the nearest centers.
+    std::size_t nearest(const double *centers, std::size_t m, const double *x, const double *bandwidth) const {
+        std::size_t best = 0;
+        double least = HUGE_VAL;
+        for (std::size_t i = 0; i < m; ++i) {
+            double square = 0.0;
+            for (std::size_t k = 0; k < p_; ++k) {
+                const double away = (centers[i * p_ + k] - x[k]) / bandwidth[k];
+                square += away * away;
+            }
+            if (square < least) least = square, best = i;
+        }
+        return best;
+    }
+
+    // Single precision, made when it is first asked for.
+    Rough rough() {
+        const auto ends = std::minmax_element(y_.get(), y_.get() + t_);
+        const double middle = t_ ? 0.5 * *ends.first + 0.5 * *ends.second : 0.0;
+        if (rough_.empty()) {
+            rough_.resize(t_ * (p_ + 1));
+            float *to = rough_.data();
+            for (std::size_t i = 0; i < t_; ++i) {
+                for (std::size_t k = 0; k < p_; ++k) *to++ = static_cast<float>(z_.get()[((i / LANES) * p_ + k) * LANES + i % LANES]);
+                *to++ = static_cast<float>(y_.get()[i] - middle);
+            }
+        }
+        return {t_, p_, middle, rough_.data()};
+    }
 
     // The queries of worker k: a contiguous share, so that every sum is the same whatever the number of workers.
     void part(const Data &data, const double *z, const double *codes, double *out, std::size_t n, bool gradient,
@@ -222,6 +322,7 @@ class Sums {
 
     std::size_t t_, p_, c_, groups_;
     Column z_, codes_, y_, w_, penalty_;
+    std::vector<float> rough_;
     Kernel kernel_;
     Choice choice_;
 };
@@ -243,6 +344,17 @@ nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const st
         keys[i] = mixed ^ (mixed >> 29);
     }
     return {keys, {n}, owner};
+}
+
+Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
+               nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    if (shift.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(n * d);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t k = 0; k < d; ++k)
+            result[i * d + k] = (static_cast<double>(points.data()[i * d + k] ^ shift.data()[k]) + 0.5) * 0x1p-32;
+    return made(std::move(result), {n, d});
 }
 
 Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
@@ -283,9 +395,9 @@ Result each(Numbers x) {
 }
 
 // Corners (k, 2) of all cells and the sites (k) that they belong to.
-nb::tuple voronoi(Matrix sites, double width, double height) {
-    if (sites.shape(1) != 2) throw std::invalid_argument("Sites must lie in a plane.");
-    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), width, height);
+nb::tuple voronoi(Matrix sites, Flags wanted, double width, double height) {
+    if (sites.shape(1) != 2 || wanted.shape(0) != sites.shape(0)) throw std::invalid_argument("Sites must lie in a plane.");
+    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), wanted.data(), width, height);
     const std::size_t k = found.size();
     std::vector<double> corners(2 * k);
     auto *owners = new std::int64_t[std::max<std::size_t>(k, 1)];
@@ -296,8 +408,6 @@ nb::tuple voronoi(Matrix sites, double width, double height) {
     }
     return nb::make_tuple(made(std::move(corners), {k, 2}), nb::ndarray<nb::numpy, std::int64_t>(owners, {k}, owner));
 }
-
-using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // (side, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, largest and smallest side
 nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patience, const std::vector<double> &rule) {
@@ -417,12 +527,16 @@ NB_MODULE(_native, m) {
              nb::arg("codes"), nb::arg("y"), nb::arg("w"), nb::arg("penalty"), nb::arg("instructions") = "")
         .def("__call__", &Sums::evaluate, nb::arg("z"), nb::arg("codes"), nb::arg("gradient") = false,
              nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
+        .def("screen", &Sums::screen, nb::arg("silent").none(), nb::arg("cube"), nb::arg("extra"), nb::arg("centers"), nb::arg("which"),
+             nb::arg("chance"), nb::arg("step"), nb::arg("bandwidth"), nb::arg("beta"), nb::arg("rho"), nb::arg("rim"), nb::arg("rims"),
+             nb::arg("few"), nb::arg("leash"), nb::arg("most"), "The best of some candidates; boke.argmax has their definition.")
         .def("polish", &Sums::polish, nb::arg("silent").none(), nb::arg("x"), nb::arg("bandwidth"), nb::arg("scale"), nb::arg("beta"),
              nb::arg("rho"), nb::arg("steps"), nb::arg("leash"), "Ascent of IKR-UCB; boke.argmax has its definition.")
         .def_prop_ro("bytes", &Sums::bytes);
     bind_local_gp(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
+    m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
