@@ -38,9 +38,13 @@ class Coarse:
         self._pieces: list[NDArray[np.uint8]] = []  # (blocks, columns, BLOCK)
         self._rounding = 0.0  # the largest of a coordinate, in steps
 
+    def __len__(self) -> int:
+        return self._n
+
     def add(self, points: Array) -> None:
         """Take in later points."""
         if NATIVE is None:
+            self._n += len(points)
             return
         while len(points):
             start = self._n % PIECE

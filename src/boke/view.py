@@ -172,8 +172,6 @@ class Index:
         self._in, self._record = _grown(self._in, n, False), _grown(self._record, n, -np.inf)
         self.n = n
         self._points.add(row_keys(self.columns.x[fresh]), fresh)
-        for start in range(known, n, CHUNK):
-            self._coarse.add(features(self.columns.x[start : start + CHUNK], self.space))
         asked = fresh[self.columns.asked_at[fresh] >= 0]
         self._asked = _grown(self._asked, self._asks + len(asked), 0)
         self._asked[self._asks : self._asks + len(asked)] = asked
@@ -277,6 +275,8 @@ class Index:
 
     def _search(self, x: Array, box: bool, k: int) -> Numbers:
         """Rows that count, among them the k nearest to x; in a box categories are left aside."""
+        for start in range(len(self._coarse), self.n, CHUNK):  # most steps have no use for it
+            self._coarse.add(features(self.columns.x[start : min(start + CHUNK, self.n)], self.space))
         z = features(x[None], self.space)[0]
         z = z[: np.count_nonzero(~self.space.categorical)] if box else z  # the numeric columns come first
         return self._coarse.nearest(z, k, self._in[: self.n], largest=box)
