@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boke import around, history
-from boke.around import Around
+from boke.around import Around, Coarse
+from boke.compiled import NATIVE
 from boke.data import Data
 from boke.history import History, Memory
 from boke.keys import Runs, TakenPoints, row_keys
@@ -234,24 +235,67 @@ def test_neighbourhoods_find_the_nearest(seed, d, grid):
     def metric(P, x):
         return np.abs(P - x).max(axis=1)
 
-    def everything():
+    def search(k):
         nonlocal looks
         looks += 1
-        return np.flatnonzero(~dead[:n])
+        return coarse.nearest(x, k, ~dead[:n], largest=True)
 
-    pool, x = Around(metric), rng.random(d)
+    pool, coarse, x = Around(metric), Coarse(d), rng.random(d)
     for n in range(20, 200, 3):
-        pool.add(np.arange(n - 3, n) if n > 20 else np.arange(20))
+        new = np.arange(n - 3, n) if n > 20 else np.arange(20)
+        pool.add(new)
+        coarse.add(X[new])
         dead[rng.integers(200)] = True
         x = np.clip(x + 0.02 * rng.normal(size=d), 0, 1)
         k = int(rng.integers(1, 6))
-        rows = pool.nearest(X[:n], x, k, lambda numbers: ~dead[numbers], everything)
+        rows = pool.nearest(X[:n], x, k, lambda numbers: ~dead[numbers], search)
         living = np.flatnonzero(~dead[:n])
         away = metric(X[living], x)
         wanted = living[away <= np.sort(away)[min(k, len(living)) - 1]]
         assert set(wanted) <= set(rows) <= set(living)
         assert len(rows) == len(set(rows))
     assert looks <= 60
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.integers(1, 19),
+    n=st.integers(1, 400),
+    k=st.integers(1, 30),
+    kind=st.sampled_from(["anywhere", "grid", "close", "outside"]),
+    largest=st.booleans(),
+)
+def test_a_coarse_copy_knows_all_that_may_be_nearest(seed, d, n, k, kind, largest):
+    rng = np.random.default_rng(seed)
+    X = {
+        "anywhere": lambda: rng.random((n, d)),
+        "grid": lambda: rng.integers(3, size=(n, d)) / 2,  # ties
+        "close": lambda: 0.4 + 1e-3 * rng.random((n, d)),  # all of them the same to a code
+        "outside": lambda: rng.normal(size=(n, d)),
+    }[kind]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(around, "PIECE", 128)
+        coarse = Coarse(d)
+        for rows in np.split(X, np.sort(rng.integers(n, size=3))):
+            coarse.add(rows)
+    x, used = X[rng.integers(n)] + 0.05 * rng.normal(size=d), int(rng.integers(d + 1))  # later columns may not count
+    alive = rng.random(n) < 0.8
+    found = coarse.nearest(x[:used], k, alive, largest)
+    step = np.abs(X - x)[:, :used]
+    away = step.max(axis=1, initial=0.0) if largest else np.sqrt(np.square(step).sum(axis=1))
+    kth = np.sort(away[alive])[min(k, int(alive.sum())) - 1] if alive.any() else 0.0
+    assert set(np.flatnonzero(alive & (away <= kth))) <= set(found) <= set(np.flatnonzero(alive))
+    assert np.all(np.diff(found) > 0)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")
+@pytest.mark.parametrize("largest", [False, True])
+def test_a_coarse_copy_finds_few(largest):
+    X = np.random.default_rng(0).random((5000, 10))
+    coarse = Coarse(10)
+    coarse.add(X)
+    assert 20 <= len(coarse.nearest(X[0], 20, np.ones(5000, bool), largest)) < 60
 
 
 # suggestions

@@ -1,27 +1,90 @@
-"""Nearest rows to a point that moves little: the neighbourhood of an anchor answers for every point close to it."""
+"""The rows nearest to a point: from the neighbourhood of an anchor close to it, or else by a coarse copy of all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.keys import Numbers
 from boke.space import Array, Mask
 
-KEPT = 1 << 15  # rows of a neighbourhood
+KEPT = 1 << (15 if NATIVE is None else 10)  # rows of a neighbourhood: the more it costs to find them, the more
 TAIL = 256  # rows that came later and are not yet in order
 ANCHORS = 2  # neighbourhoods at once: under noise the best observation and the best estimate take turns
 SLACK = 1e-9  # rounding of distances, relative, allowed for in bounds
 
+BLOCK = 64  # points of the coarse copy whose codes of one column lie side by side, as the compiled loop has it
+PIECE = 1 << 14  # points of the coarse copy that get their memory at once
+STEPS = 255  # codes of the unit interval, less one
+
 Metric = Callable[[Array, Array], Array]  # distances (n,) of points (n, d) from one (d,)
 Alive = Callable[[Numbers], Mask]
+Search = Callable[[int], Numbers]  # k -> some rows, in order, among them the k nearest and all that tie
+
+
+class Coarse:
+    """A copy of points of the unit cube (n, d), one byte for each number, by which most of them are too far away.
+
+    Distances of the copies are off by what the rounding can make of them, and no more: whatever may be among the
+    nearest is found, and measured by those who ask. Without the compiled module it keeps nothing and finds all.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns, self._n = columns, 0
+        self._pieces: list[NDArray[np.uint8]] = []  # (blocks, columns, BLOCK)
+        self._rounding = 0.0  # the largest of a coordinate, in steps
+
+    def __len__(self) -> int:
+        return self._n
+
+    def add(self, points: Array) -> None:
+        """Take in later points."""
+        if NATIVE is None:
+            self._n += len(points)
+            return
+        while len(points):
+            start = self._n % PIECE
+            if start == 0:
+                self._pieces.append(np.zeros((PIECE // BLOCK, self._columns, BLOCK), np.uint8))
+            codes, rounding = _codes(points[: PIECE - start])
+            block, place = np.divmod(np.arange(start, start + len(codes)), BLOCK)
+            self._pieces[-1][block, :, place] = codes
+            self._rounding = max(self._rounding, float(rounding.max()))
+            self._n, points = self._n + len(codes), points[len(codes) :]
+
+    def nearest(self, x: Array, k: int, alive: Mask, largest: bool = False) -> Numbers:
+        """Numbers of some living points, in order, among them the k nearest to x and all that tie with the last.
+
+        Args:
+            x: Coordinates; those of later columns, if there are more, don't count.
+            k: How many are wanted.
+            alive: Which points (n,) count.
+            largest: Whether the distance is the largest difference, and not the root of the sum of squares.
+        """
+        if NATIVE is None:
+            return np.flatnonzero(alive)
+        codes, rounding = _codes(x)
+        off = rounding.max(initial=0.0) if largest else math.sqrt(float(np.square(rounding).sum()))
+        off += self._rounding * (1.0 if largest else math.sqrt(len(x)))
+        slack = 2.0 * off * (1.0 + SLACK) + SLACK  # the k-th may be nearer by its code, and another one farther
+        return np.asarray(NATIVE.nearest(self._pieces, codes, alive, k, slack, largest))
+
+
+def _codes(points: Array) -> tuple[NDArray[np.uint8], Array]:
+    """The nearest code of every number, and what is lost, in steps."""
+    exact = points * STEPS
+    codes = np.clip(np.rint(exact), 0, STEPS).astype(np.uint8)
+    return codes, np.abs(exact - codes)
 
 
 class Around:
     """Finds the nearest of many rows (n, d), which only grow in number, to one point after the other.
 
-    It keeps the rows around the last few points it was asked for and looks at all only for a point far from these.
+    It keeps the rows around the last few points it was asked for and searches all only for a point far from these.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -33,7 +96,7 @@ class Around:
         for known in self._known:
             known.tail.append(rows)
 
-    def nearest(self, X: Array, x: Array, k: int, alive: Alive, everything: Callable[[], Numbers]) -> Numbers:
+    def nearest(self, X: Array, x: Array, k: int, alive: Alive, search: Search) -> Numbers:
         """Numbers of some rows of X, among them the k nearest to x (d,) and all that tie with the last of these.
 
         Args:
@@ -41,7 +104,7 @@ class Around:
             x: The point.
             k: How many are wanted.
             alive: Which rows, by number, count.
-            everything: The numbers of all rows that count.
+            search: Finds them among all rows.
         """
         for known in self._known:
             rows = known.nearest(X, x, k, alive)
@@ -49,11 +112,11 @@ class Around:
                 self._known.remove(known)
                 self._known.insert(0, known)
                 return rows
-        numbers = everything()
-        self._known.insert(0, _Neighbourhood(x, numbers, X, self._metric))
+        found = search(max(k, KEPT))
+        self._known.insert(0, _Neighbourhood(x, found, X, self._metric))
         del self._known[ANCHORS:]
         rows = self._known[0].nearest(X, x, k, alive)
-        return numbers if rows is None else rows  # more ties than it keeps
+        return found if rows is None else rows  # more ties than it keeps
 
 
 class _Neighbourhood:
@@ -67,9 +130,8 @@ class _Neighbourhood:
         self.anchor, self.radius, self.metric = anchor.copy(), np.inf, metric
         self.tail: list[Numbers] = []
         away = metric(X if len(rows) == len(X) else X[rows], anchor)
-        if len(rows) > 2 * KEPT:  # the quantile of a sample will do, at a fraction of the cost of a sort
-            some = away[:: len(rows) // KEPT]
-            self.radius = float(np.partition(some, len(some) * KEPT // len(rows))[len(some) * KEPT // len(rows)])
+        if len(rows) >= KEPT:  # there may be others, farther away
+            self.radius = float(np.partition(away, KEPT - 1)[KEPT - 1])
             near = away <= self.radius
             rows, away = rows[near], away[near]
         self._sort(rows, away)

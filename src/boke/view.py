@@ -7,15 +7,15 @@ a suggestion is the same with the index, without it, and after any resume.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from boke.around import Around
-from boke.data import Data, box_distances, finite, squared_distances
+from boke.around import Around, Coarse
+from boke.data import Data, box_distances, features, finite, squared_distances
 from boke.keys import Keys, Numbers, Runs, Taken, row_keys
 from boke.space import Array, Mask, Space
 
@@ -59,6 +59,7 @@ class Index:
         self._quiet, self._silent = np.empty((2, 0), dtype=np.int64)  # failed rows that don't count; and pending ones
         self._points, self._content, self._ends = Runs(), Runs(), Runs()
         self._near, self._box = Around(self._distances), Around(self._box_distances)
+        self._coarse = Coarse(features(columns.x[:0], self.space).shape[1])
         self._plus = self._minus = self._failures = 0  # rows with an infinite value, and with none
         self._low: float | None = None  # smallest finite value, once it is needed
         self._best: tuple[float, int, int] | None = None  # minus the value, key, row: of the finite values,
@@ -132,13 +133,13 @@ class Index:
 
     def nearest(self, x: Array, k: int) -> Numbers:
         """The k rows nearest to x, nearest first."""
-        rows = self._near.nearest(self.columns.x, x, k, self._counts, self._all)
+        rows = self._near.nearest(self.columns.x, x, k, self._counts, partial(self._search, x, False))
         away = squared_distances(self.columns.x[rows], x, self.space)
         return rows[np.lexsort((rows, self.keys(rows), away))[:k]]
 
     def reach(self, x: Array, k: int) -> float:
         k = min(k, self.count)
-        rows = self._box.nearest(self.columns.x, x, k, self._counts, self._all)
+        rows = self._box.nearest(self.columns.x, x, k, self._counts, partial(self._search, x, True))
         return float(np.sort(box_distances(self.columns.x[rows], x, self.space))[k - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
@@ -266,6 +267,14 @@ class Index:
 
     def _all(self) -> Numbers:
         return np.flatnonzero(self._in[: self.n])
+
+    def _search(self, x: Array, box: bool, k: int) -> Numbers:
+        """Rows that count, among them the k nearest to x; in a box categories are left aside."""
+        for start in range(len(self._coarse), self.n, CHUNK):  # most steps have no use for it
+            self._coarse.add(features(self.columns.x[start : min(start + CHUNK, self.n)], self.space))
+        z = features(x[None], self.space)[0]
+        z = z[: np.count_nonzero(~self.space.categorical)] if box else z  # the numeric columns come first
+        return self._coarse.nearest(z, k, self._in[: self.n], largest=box)
 
     def _distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:

@@ -18,6 +18,7 @@
 #include "cells.hpp"
 #include "kernel.hpp"
 #include "local_gp.hpp"
+#include "nearest.hpp"
 
 namespace nb = nanobind;
 using namespace boke;
@@ -459,6 +460,26 @@ std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     return chosen;
 }
 
+using Codes = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Flags = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy, Bytes query, Flags alive, std::size_t k, double slack,
+                                                  bool largest) {
+    std::vector<Piece> pieces;
+    std::size_t room = 0;
+    for (const Codes &codes : copy) {
+        if (codes.shape(1) < query.shape(0) || codes.shape(2) != BLOCK) throw std::invalid_argument("Shapes do not agree.");
+        pieces.push_back({codes.data(), codes.shape(0), codes.shape(1)});
+        room += codes.shape(0) * BLOCK;
+    }
+    if (alive.shape(0) > room || k == 0) throw std::invalid_argument("There are not so many points.");
+    auto *rows = new std::vector<std::int64_t>(
+        nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest));
+    nb::capsule owner(rows, [](void *memory) noexcept { delete static_cast<std::vector<std::int64_t> *>(memory); });
+    return {rows->data(), {rows->size()}, owner};
+}
+
 // The eigenvectors of a symmetric matrix (d, d), as columns.
 Result eigenvectors(Matrix matrix) {
     const std::size_t d = matrix.shape(0);
@@ -545,6 +566,7 @@ NB_MODULE(_native, m) {
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
+    m.def("nearest", nearest_rows, "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
