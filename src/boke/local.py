@@ -26,6 +26,7 @@ CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluation
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
+LONELY = 3  # random points, the nearest observations of which a second search may begin with
 AROUND = 20  # observations of the box in which a gain is still looked for
 
 
@@ -92,11 +93,13 @@ class Trials:
         local: Which ones, by number (n,), were local suggestions if they were asked for.
         aside: Which of these are of the second search if the region has settled.
         number: That of the trial that is to be suggested.
+        seen: The observations among which the second search finds its beginning, a sample of a long history.
     """
 
     local: Callable[[Numbers], Mask]
     aside: Callable[[Numbers], Mask]
     number: int
+    seen: Callable[[], Data]
 
 
 def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Generator) -> Array | None:
@@ -126,9 +129,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
             if aside and side < rugged.settled:
                 fitted = fit(data, space, data.best, average=True)
     if elsewhere and search.at < 0:
-        x = space.snap(rng.random((1, space.dim)))
-        if not _taken(data, x, space)[0]:
-            return np.array(x[0])
+        fitted, side = _beside(data, space, _lonely(trials.seen(), space, rng)), region.start
     elif elsewhere:
         fitted, side = _beside(data, space, data.point(int(numbers[search.at]))), search.second
     if fitted is None:
@@ -228,6 +229,12 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     """
     X = candidates(fitted.center, low, high, space, rng)[::2]  # every other: a draw costs the cube of their number
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
+
+
+def _lonely(data: Data, space: Space, rng: Generator) -> Array:
+    """A good observation (d,) with nothing else around it: the best of those that are nearest to a few random points."""
+    found = [data.nearest(x, 1, space) for x in space.snap(rng.random((LONELY, space.dim)))]
+    return max(((float(y[0]), X[0]) for X, y in found), key=lambda pair: pair[0])[1]
 
 
 def _beside(data: Data, space: Space, center: Array) -> LocalModel:

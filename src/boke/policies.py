@@ -219,13 +219,13 @@ class BOKELocal(BOKE):
         explores = bool(explored(key.seed, np.array([key.number]), self.q)[0])
         if not explores and space.enumerate(self.n_acq) is None:
             seen = partial(self._seen, data, space, key)
-            x = local.suggest(data, space, self.region, self._trials(space, key), rng)
+            x = local.suggest(data, space, self.region, self._trials(space, key, seen), rng)
             if x is not None:
                 return Suggestion(x, "local", lambda: self._fit(seen(), space), seen=seen)
         branch = self._explore if explores else self._exploit
         return branch(data, space, key, rng)
 
-    def _trials(self, space: Space, key: Key) -> local.Trials:
+    def _trials(self, space: Space, key: Key, seen: Callable[[], Data]) -> local.Trials:
         designed = design_size(self, space)
 
         def ours(numbers: Numbers) -> Mask:
@@ -234,7 +234,7 @@ class BOKELocal(BOKE):
         def aside(numbers: Numbers) -> Mask:  # the upper half of those that do not explore
             return chance(key.seed, numbers) >= 0.5 * (1.0 + self.q)
 
-        return local.Trials(ours, aside, key.number)
+        return local.Trials(ours, aside, key.number, seen)
 
 
 def explored(seed: int, numbers: Numbers, q: float) -> Mask:
