@@ -380,7 +380,8 @@ double stretched(const GP &gp, const double *by, double *slope, double *metric, 
     GP own = gp;  // its own places for what differs
     double *linear = work, *radial = linear + square, *squares = radial + square, *along = squares + stride;
     own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
-    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride, own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
+    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride;
+    own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
         for (std::size_t i = 0; i < stride; i += LANES)
