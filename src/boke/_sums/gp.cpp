@@ -20,6 +20,8 @@ constexpr double JITTER = 1e-8;     // of a drawn function, relative to its vari
 
 INLINE std::size_t before(std::size_t i) { return i / LANES * LANES; }  // where the vector with element i begins
 
+INLINE std::size_t in_fours(std::size_t n) { return (n + 3) / 4 * 4; }
+
 // n a multiple of eight, or the rest of both rows zero
 INLINE double dot(const double *a, const double *b, std::size_t n) {
     Lanes sum = all(0.0);
@@ -298,7 +300,7 @@ void invert(const GP &gp) {
             solve_block(gp.factor + i * width + i, width, block, stride);
         }
     for (std::size_t j = 0; j < stride; j += LANES)
-        store(gp.alpha + j, combine(gp.factor + gp.n + gp.version, width, gp.inverse + j, stride, j, stride));
+        store(gp.alpha + j, combine(gp.factor + gp.n + gp.version, width, gp.inverse + j, stride, j, in_fours(gp.n)));
 }
 
 // The same, with the columns of U^-T as well: its blocks, transposed
@@ -378,7 +380,8 @@ double stretched(const GP &gp, const double *by, double *slope, double *metric, 
     GP own = gp;  // its own places for what differs
     double *linear = work, *radial = linear + square, *squares = radial + square, *along = squares + stride;
     own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
-    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride, own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
+    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride;
+    own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
         for (std::size_t i = 0; i < stride; i += LANES)
@@ -479,12 +482,13 @@ INLINE void cross(const GP &gp, const double *q, double square, const Cross &to)
 
 // U^-T k
 INLINE void whiten(const GP &gp, const double *k, double *v) {
+    const std::size_t rows = in_fours(gp.n);
     for (std::size_t i = 0; i < gp.stride; i += LANES)
-        store(v + i, combine(k, 1, gp.inverse_by_column + i, gp.stride, 0, i + LANES));
+        store(v + i, combine(k, 1, gp.inverse_by_column + i, gp.stride, 0, i + LANES < rows ? i + LANES : rows));
 }
 
 double log_ei(const GP &gp, const double *q, double best, double *slope, double *work) {
-    const std::size_t stride = gp.stride, row = whole(gp.d);
+    const std::size_t stride = gp.stride, row = whole(gp.d), rows = in_fours(gp.n);
     const Cross at = {work, work + stride, work + 2 * stride};
     double *v = work + 3 * stride, *pull = v + stride, *padded = pull + stride;
     const double square = short_dot(q, q, gp.d);
@@ -500,13 +504,13 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
         const double by_share = share > SMALLEST ? 0.5 * (1.0 - gain * u) * gp.variance / variance : 0.0;
         Lanes center = all(0.0);
         for (std::size_t j = 0; j < stride; j += LANES) {
-            const Lanes w = combine(v, 1, gp.inverse + j, stride, j, stride);  // K^-1 k
+            const Lanes w = combine(v, 1, gp.inverse + j, stride, j, rows);  // K^-1 k
             const Lanes weight = by_mean * load(gp.alpha + j) - (2.0 * by_share) * w, radial = load(at.radial + j);
             center += weight * radial;
             store(pull + j, weight * (load(at.linear + j) - radial));
         }
         const double from_center = total(center) + by_share * 4.0 * gp.trend * (1.0 + square);
-        for (std::size_t c = 0; c < row; c += LANES) store(padded + c, combine(pull, 1, gp.by_row + c, row, 0, stride));
+        for (std::size_t c = 0; c < row; c += LANES) store(padded + c, combine(pull, 1, gp.by_row + c, row, 0, rows));
         for (std::size_t c = 0; c < gp.d; ++c) slope[c] = from_center * q[c] + padded[c];
     }
     return (logarithm(sd * h.factor) + h.exponent)[0];

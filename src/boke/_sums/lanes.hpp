@@ -140,7 +140,8 @@ INLINE Lanes logarithm(const Lanes &x) {
         m.part[i] = (Doubles)((shifted & FRACTION) + LEAST);
     }
     const Lanes f = m - all(1.0), s = f / (all(2.0) + f), s2 = s * s, s4 = s2 * s2, half = all(0.5) * f * f;
-    const Lanes odd = s2 * (0.6666666666666735130 + s4 * (0.2857142874366239149 + s4 * (0.1818357216161805012 + s4 * all(0.1479819860511658591))));
+    const Lanes fine = 0.1818357216161805012 + s4 * all(0.1479819860511658591);
+    const Lanes odd = s2 * (0.6666666666666735130 + s4 * (0.2857142874366239149 + s4 * fine));
     const Lanes even = s4 * (0.3999999999940941908 + s4 * (0.2222219843214978396 + s4 * all(0.1531383769920937332)));
     const Lanes low = s * (half + (odd + even)) + n * all(1.90821492927058770002e-10);
     return n * all(0.693147180369123816490) - ((half - low) - f);

@@ -162,7 +162,8 @@ class LocalGP {
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
         gp_ = GP{n_, d_, stride_, width, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
                  take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(kept, stride_),
-                 take(kept, stride_ * side_width(n_, y.shape(0))), take(rest, square), take(rest, square), take(rest, matrices), filled_.get(), take(rest, factor), take(rest, stride_),
+                 take(kept, stride_ * side_width(n_, y.shape(0))), take(rest, square), take(rest, square), take(rest, matrices),
+                 filled_.get(), take(rest, factor), take(rest, stride_),
                  take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0, 0.0};
         spare_ = take(rest, factor);
         nb::gil_scoped_release unlocked;
