@@ -175,22 +175,24 @@ INLINE Near neighbours(const Data &data, const double *q, double *work) {
     return near;
 }
 
-// slope += sum of c_i (q - z_i), with c_i where the kernel values were, four columns at a time.
-INLINE void add_slopes(const Data &data, const double *q, const Near &near, double *slope) {
-    constexpr std::size_t SOME = 4;
-    for (std::size_t from = 0; from < data.p; from += SOME) {
-        const std::size_t some = data.p - from < SOME ? data.p - from : SOME;
-        Lanes sum[SOME] = {all(0.0), all(0.0), all(0.0), all(0.0)};
-        for (std::size_t j = 0; j < near.n; ++j) {
-            const double *z = data.z + (static_cast<std::size_t>(near.groups[j]) * data.p + from) * LANES;
-            const Lanes c = load(near.values + j * LANES);
-            if (some == SOME)
-                for (std::size_t k = 0; k < SOME; ++k) sum[k] += c * (all(q[from + k]) - load(z + k * LANES));
-            else
-                for (std::size_t k = 0; k < some; ++k) sum[k] += c * (all(q[from + k]) - load(z + k * LANES));
-        }
-        for (std::size_t k = 0; k < some; ++k) slope[from + k] += total(sum[k]);
+// slope += sum of c_i (q - z_i), with c_i where the kernel values were, for N columns at once.
+template <std::size_t N>
+INLINE void add_slopes(const Data &data, const double *q, const Near &near, std::size_t from, double *slope) {
+    Lanes sum[N];
+    for (std::size_t k = 0; k < N; ++k) sum[k] = all(0.0);
+    for (std::size_t j = 0; j < near.n; ++j) {
+        const double *z = data.z + (static_cast<std::size_t>(near.groups[j]) * data.p + from) * LANES;
+        const Lanes c = load(near.values + j * LANES);
+        for (std::size_t k = 0; k < N; ++k) sum[k] += c * (all(q[from + k]) - load(z + k * LANES));
     }
+    for (std::size_t k = 0; k < N; ++k) slope[from + k] += total(sum[k]);
+}
+
+INLINE void add_slopes(const Data &data, const double *q, const Near &near, double *slope) {
+    std::size_t k = 0;
+    for (; k + 4 <= data.p; k += 4) add_slopes<4>(data, q, near, k, slope);
+    if (k + 2 <= data.p) add_slopes<2>(data, q, near, k, slope), k += 2;
+    if (k < data.p) add_slopes<1>(data, q, near, k, slope);
 }
 
 // W and S of sixteen queries, up to exp(-shift / 2).
