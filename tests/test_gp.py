@@ -154,10 +154,25 @@ def test_columns_without_effect_are_shrunk():
     Z = rng.normal(size=(40, 4))
     y = np.sin(2.0 * Z[:, 0]) - 0.5 * np.square(Z[:, 1])
     model = LocalGP(Z, y[None], np.zeros(1))
-    by, gain = model.stretch(1.0, 3.0, 20, 0.01)
+    by, gain = model.stretch(1.0, 3.0, 20, 0.01, 0.0)
     assert gain > 10.0
     assert max(by[2:]) < min(by[:2]) - 0.5
     assert np.abs(by).max() <= 3.0
+
+
+def test_an_ascent_that_promises_little_is_given_up():
+    calls, steep = [], np.array([1.0, 30.0])
+
+    def bowl(x):
+        calls.append(x)
+        return -float(steep @ np.square(x - 0.9)), -2.0 * steep * (x - 0.9)
+
+    def ascend(least):
+        calls.clear()
+        return gp.ascend(bowl, np.zeros(2), np.full(2, -1.0), np.ones(2), 30, 0.0, least)[1], len(calls)
+
+    (top, used), (early, fewer) = ascend(0.0), ascend(10.0)
+    assert top > early and used > fewer == gp.PROMISING
 
 
 def test_slopes_of_the_likelihood_in_the_metric():
@@ -273,10 +288,11 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
         np.testing.assert_allclose(fast.draw(Q, normal), slow.draw(Q, normal), rtol=1e-6, atol=1e-8)
         for a, b in zip(fast.stretched(np.full(4, 0.2)), slow.stretched(np.full(4, 0.2)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-        for a, b in zip(fast.stretch(1.0, 3.0, 20, 0.01), slow.stretch(1.0, 3.0, 20, 0.01), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+        for least in (0.0, 1e9):
+            for a, b in zip(fast.stretch(1.0, 3.0, 20, 0.01, least), slow.stretch(1.0, 3.0, 20, 0.01, least), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(fast.metric_slopes(), slow.metric_slopes(), rtol=1e-8, atol=1e-8)
-        tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01)
+        tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01, 0.0)
         results.append((*tops, fast.draw(Q, normal), *shapes, *fast.stretched(np.full(4, 0.2)), fast.metric_slopes()))
     np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)
     for result in results[1:]:
@@ -299,7 +315,7 @@ def test_the_compiled_twin_agrees_in_every_size_and_on_every_instruction_set(n, 
         yield from (model.draw(Q, normal), model.fitted(), *model.stretched(by), model.metric_slopes())
 
     def ends(model):
-        yield from (*model.climb(Q[:2], 0.5, low, high, 8), *model.stretch(1.0, 3.0, 6, 0.01))
+        yield from (*model.climb(Q[:2], 0.5, low, high, 8), *model.stretch(1.0, 3.0, 6, 0.01, 0.5))
 
     expected, first = list(answers(LocalGP(Z, Y, J, *grid))), None
     for isa in engine.NATIVE.instruction_sets():

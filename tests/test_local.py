@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from boke import Categorical, Float, Int, Optimizer, gp, local, probe
-from boke.data import Data
+from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
 from boke.region import Search, TrustRegion
 from boke.space import Space
@@ -20,7 +20,9 @@ def some(space, t, seed=0):
 
 def suggest(data, space, seed=0, mask=None, aside=False):
     own = data.numbers[:0] if mask is None else data.numbers[mask]
-    trials = local.Trials(lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data))
+    trials = local.Trials(
+        lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data), lambda: data
+    )
     return local.suggest(data, space, TrustRegion(), trials, np.random.default_rng(seed))
 
 
@@ -87,31 +89,26 @@ def test_a_settled_region_looks_elsewhere_every_other_time():
 
 
 @pytest.mark.parametrize("space", [Space.of([(0, 1)] * 2), MIXED], ids=["2", "mixed"])
-def test_a_settled_region_searches_elsewhere_from_a_random_point(space, monkeypatch):
+def test_a_second_search_begins_with_the_best_observation_nearest_to_a_few_random_points(space):
+    data = some(space, 60)
+    F = features(data.X, space)
+    for seed in range(10):
+        places = space.snap(np.random.default_rng(seed).random((local.LONELY, space.dim)))
+        nearest = [np.argmin(np.square(F - features(x[None], space)).sum(axis=1)) for x in places]
+        expected = data.X[max(nearest, key=lambda i: data.y[i])]
+        np.testing.assert_array_equal(local._lonely(data, space, np.random.default_rng(seed)), expected)
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)] * 2), MIXED], ids=["2", "mixed"])
+def test_a_second_search_goes_on_around_its_own_best(space, monkeypatch):
     data = some(space, 60)
     data = Data(data.X, data.y, data.silent, data.numbers)  # all asked for
-
-    def next_one(search, seed=0):
-        monkeypatch.setattr(TrustRegion, "replay", lambda *_: search)
-        return suggest(data, space, seed, mask=slice(None), aside=True)
-
-    begins = np.array([next_one(Search(1e-5), seed) for seed in range(30)])
-    np.testing.assert_array_equal(space.snap(begins), begins)
-    assert np.ptp(begins[:, 0]) > 0.7  # anywhere
-    center = data.X[40]
-    goes_on = next_one(Search(1e-5, 40, 0.1))
     numeric = ~space.categorical
-    assert (np.abs(goes_on - center)[numeric] <= np.maximum(0.05, space.spacing[numeric]) + 1e-12).all()
-    assert not (goes_on == center).all()
-
-
-def test_a_finite_space_is_left_to_the_first_search_where_the_second_would_repeat_itself(monkeypatch):
-    space = Space({"n": Int(0, 9), "m": Int(0, 9)})
-    X = space.enumerate(100)[:-1]
-    data = Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X)), np.zeros(len(X), bool))
-    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5))
-    found = [suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(5)]
-    assert all(x is None or not (x == X).all(axis=1).any() for x in found)
+    monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5, 40, 0.1))
+    for seed in range(5):
+        x = suggest(data, space, seed, mask=slice(None), aside=True)
+        away = np.abs(x - data.X[40])[numeric]
+        assert (away <= np.maximum(0.05, space.spacing[numeric]) + 1e-12).all() and away.max() > 0.0
 
 
 def test_a_valley_across_the_columns_is_followed_in_the_plane():

@@ -37,6 +37,7 @@ ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
 STRETCHES = 6  # evaluations of the likelihood in search of these
 WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
+PROMISING = 3  # evaluations after which half of that must be there: the rest would hardly ever bring it
 TURN_WORTH = 1.0  # of log likelihood that axes of their own must gain beyond that, for each column
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -70,13 +71,13 @@ def stretch(model: Any, d: int) -> Array | None:
     """
     if d == 1:
         return None
-    by, gain = _factors(model)
+    by, gain = _factors(model, d)
     return exp(by) if gain > WORTH * (d + 2) else None
 
 
 @lru_cache(maxsize=8)
-def _factors(model: Any) -> tuple[Array, float]:
-    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01)
+def _factors(model: Any, d: int) -> tuple[Array, float]:
+    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01, 0.5 * WORTH * (d + 2))
     return by, float(gain)
 
 
@@ -99,8 +100,8 @@ def _axes(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | No
     # distances are the same, so this is the same model: nothing is searched for
     grid: dict[str, Any] = {"lengths": (LENGTHS[length],), "trends": (trend,), "noises": (noise,), "start": (0, 0, 0)}
     same = fit(turned(rows, axes), y, np.frombuffer(jacobian), **grid)
-    by, gain = _factors(same)
-    return axes * exp(by) if gain > max(_factors(model)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
+    by, gain = _factors(same, d)
+    return axes * exp(by) if gain > max(_factors(model, d)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
 
 
 class LocalGP:
@@ -184,11 +185,13 @@ class LocalGP:
         tops = [ascend(value, q, low, high, evaluations, ENOUGH) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
 
-    def stretch(self, spread: float, most: float, evaluations: int, enough: float) -> tuple[Array, float]:
+    def stretch(
+        self, spread: float, most: float, evaluations: int, enough: float, least: float
+    ) -> tuple[Array, float]:
         """Logarithms (d,) of factors of the columns that the likelihood prefers, and what it gains by them.
 
         A priori they are normal with the standard deviation ``spread``; ``most`` bounds them. Length, trend, noise and
-        version stay as they are.
+        version stay as they are. For ``enough`` and ``least`` see ``ascend``.
         """
 
         def value(by: Array) -> tuple[float, Array]:
@@ -196,7 +199,7 @@ class LocalGP:
             return f - 0.5 * float((by * by).sum()) / spread**2, slope - by / spread**2
 
         end = np.full(self.Z.shape[1], most)
-        by, f = ascend(value, np.zeros_like(end), -end, end, evaluations, enough)
+        by, f = ascend(value, np.zeros_like(end), -end, end, evaluations, enough, least)
         return by, f - (self._known[self._at] - float(self.jacobian[self._version]))
 
     def stretched(self, by: Array) -> tuple[float, Array]:
@@ -320,16 +323,24 @@ def _covariance(squared: Array, gram: Array, length: float, a: float, noise: flo
 
 
 def ascend(
-    value: Callable[[Array], tuple[float, Array]], x: Array, low: Array, high: Array, evaluations: int, enough: float
+    value: Callable[[Array], tuple[float, Array]],
+    x: Array,
+    low: Array,
+    high: Array,
+    evaluations: int,
+    enough: float,
+    least: float = -math.inf,
 ) -> tuple[Array, float]:
     """A local maximum of a function with slopes inside [low, high] (d,), from x (d,), and its value there.
 
-    Projected BFGS with backtracking; it ends when a step straight up gains less than ``enough``.
+    Projected BFGS with backtracking; it ends when a step straight up gains less than ``enough``, and is given up if it
+    has not gained ``least`` after PROMISING evaluations.
     """
     f, g = value(x)
+    start = f
     width, used, fresh = float((high - low).max()), 1, True
     H = np.eye(len(x))
-    while used < evaluations:
+    while used < evaluations and (used < PROMISING or f >= start + least):
         h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
         norm = float(np.abs(h).max())
         if not 1e-10 < norm < math.inf:

@@ -29,6 +29,7 @@ using Numbers = std::vector<double>;
 namespace {
 
 constexpr double ENOUGH = 1e-6;  // of log EI: a climb ends when a step straight up gains less
+constexpr std::size_t PROMISING = 3;  // evaluations after which an ascent that has not gained enough is given up
 
 GPFunctions pick(const std::string &name) {
 #ifdef BOKE_X86
@@ -62,16 +63,19 @@ void update(const GPFunctions &run, std::size_t d, Numbers &H, const double *x, 
 }
 
 // Projected BFGS with backtracking: the local maximum of `value(x, slope)` inside [low, high] from x (d), which moves
-// there; ends when a step straight up gains less than `enough`.
+// there; ends when a step straight up gains less than `enough`, and is given up if it has not gained `least` after
+// PROMISING evaluations.
 template <typename Value>
 double ascend(const GPFunctions &run, const Value &value, std::size_t d, double *x, const double *low, const double *high,
-              std::size_t evaluations, double enough) {
+              std::size_t evaluations, double enough, double least = -INFINITY) {
     const std::size_t row = whole(d);
     Numbers g(row), p(row), trial(row), h(row), H(row * row), s(row), r(row), Hr(row);
     double f = value(x, g.data()), width = 0.0;
     for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
+    const double start = f;
     bool fresh = true;
     for (std::size_t used = 1; used < evaluations;) {
+        if (used >= PROMISING && !(f >= start + least)) break;
         double norm = 0.0, along = 0.0;
         for (std::size_t i = 0; i < d; ++i) {
             if ((x[i] <= low[i] && g[i] < 0.0) || (x[i] >= high[i] && g[i] > 0.0)) h[i] = 0.0;
@@ -234,7 +238,7 @@ class LocalGP {
     }
 
     // Logarithms of the columns' factors that the likelihood prefers, and how much it gains; their prior is normal.
-    nb::tuple stretch(double spread, double most, std::size_t evaluations, double enough) const {
+    nb::tuple stretch(double spread, double most, std::size_t evaluations, double enough, double least) const {
         Numbers by(d_, 0.0), low(d_, -most), high(d_, most);
         double start = 0.0, end = 0.0;
         {
@@ -249,7 +253,7 @@ class LocalGP {
                 return f;
             };
             start = gp_.likelihood - jacobian_[gp_.version];
-            end = ascend(run_, value, d_, by.data(), low.data(), high.data(), evaluations, enough);
+            end = ascend(run_, value, d_, by.data(), low.data(), high.data(), evaluations, enough, least);
         }
         return nb::make_tuple(array(by, {d_}), end - start);
     }
