@@ -289,7 +289,9 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
         for a, b in zip(fast.stretched(np.full(4, 0.2)), slow.stretched(np.full(4, 0.2)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
         for least in (0.0, 1e9):
-            for a, b in zip(fast.stretch(1.0, 3.0, 20, 0.01, least), slow.stretch(1.0, 3.0, 20, 0.01, least), strict=True):
+            for a, b in zip(
+                fast.stretch(1.0, 3.0, 20, 0.01, least), slow.stretch(1.0, 3.0, 20, 0.01, least), strict=True
+            ):
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(fast.metric_slopes(), slow.metric_slopes(), rtol=1e-8, atol=1e-8)
         tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01, 0.0)

@@ -185,9 +185,7 @@ class LocalGP:
         tops = [ascend(value, q, low, high, evaluations, ENOUGH) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
 
-    def stretch(
-        self, spread: float, most: float, evaluations: int, enough: float, least: float
-    ) -> tuple[Array, float]:
+    def stretch(self, spread: float, most: float, evaluations: int, enough: float, least: float) -> tuple[Array, float]:
         """Logarithms (d,) of factors of the columns that the likelihood prefers, and what it gains by them.
 
         A priori they are normal with the standard deviation ``spread``; ``most`` bounds them. Length, trend, noise and

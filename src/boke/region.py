@@ -23,7 +23,7 @@ class Search(NamedTuple):
 
     Attributes:
         side: Of the region around the incumbent.
-        at: Which outcome is the best one of the second search; -1 if that begins anew, at random.
+        at: Which outcome is the best one of the second search; -1 if that begins anew.
         second: Side of the region around it.
     """
 
@@ -41,9 +41,9 @@ class TrustRegion:
         grow: Factor of the side after a success.
         shrink: Factor after ``patience`` failures in a row.
         patience: See there. None is 3 in up to three dimensions, where there is time to look around, and 2 above.
-        settled: Below this side every other trial is of a second search. It starts at a random point, follows its own
-            best observation in a region of its own, and starts again elsewhere when that has settled. If it finds a
-            new best, the first search goes on from there.
+        settled: Below this side every other trial is of a second search. It starts elsewhere, follows its own best
+            observation in a region of its own, without patience, and starts again when that has settled. If it finds
+            a new best, the first search goes on from there.
     """
 
     start: float = 0.4
@@ -63,20 +63,18 @@ class TrustRegion:
     def plain_replay(self, successes: Mask, values: Array, aside: Mask, patience: int) -> Search:
         """The same, and its definition."""
         side, failures = self.start, 0
-        at, second, misses = -1, 0.0, 0
+        at, second = -1, 0.0
         for i, (success, away) in enumerate(zip(successes.tolist(), aside.tolist(), strict=True)):
             if away and side < self.settled:
                 if success:
                     side, failures, at = self.start, 0, -1
                 elif at < 0:
-                    at, second, misses = i, self.start, 0
+                    at, second = i, self.start
                 elif values[i] > values[at]:
-                    at, second, misses = i, min(LARGEST_SIDE, second * self.grow), 0
+                    at, second = i, min(LARGEST_SIDE, second * self.grow)
                 else:
-                    misses += 1
-                    if misses >= patience:
-                        second, misses = second * self.shrink, 0
-                        at = at if second >= self.settled else -1
+                    second *= self.shrink
+                    at = at if second >= self.settled else -1
             elif success:
                 side, failures = min(LARGEST_SIDE, side * self.grow), 0
             else:

@@ -416,7 +416,7 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
     if (values.shape(0) != n || aside.shape(0) != n || rule.size() != 6) throw std::invalid_argument("Shapes do not agree.");
     const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], largest = rule[4], smallest = rule[5];
     double side = start, second = 0.0;
-    std::size_t failures = 0, misses = 0;
+    std::size_t failures = 0;
     std::int64_t at = -1;
     for (std::size_t i = 0; i < n; ++i) {
         const bool success = successes.data()[i];
@@ -424,11 +424,11 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
             if (success) {
                 side = start, failures = 0, at = -1;
             } else if (at < 0) {
-                at = static_cast<std::int64_t>(i), second = start, misses = 0;
+                at = static_cast<std::int64_t>(i), second = start;
             } else if (values.data()[i] > values.data()[at]) {
-                at = static_cast<std::int64_t>(i), second = std::min(largest, second * grow), misses = 0;
-            } else if (++misses >= patience) {
-                second *= shrink, misses = 0;
+                at = static_cast<std::int64_t>(i), second = std::min(largest, second * grow);
+            } else {
+                second *= shrink;
                 if (second < settled) at = -1;
             }
         } else if (success) {
