@@ -161,18 +161,19 @@ def test_columns_without_effect_are_shrunk():
 
 
 def test_an_ascent_that_promises_little_is_given_up():
-    calls, steep = [], np.array([1.0, 30.0])
+    calls, steep = [], np.array([1.0, 3.0, 10.0, 30.0])
+    top = np.array([0.9, -0.2, 0.1, 0.4])
 
     def bowl(x):
         calls.append(x)
-        return -float(steep @ np.square(x - 0.9)), -2.0 * steep * (x - 0.9)
+        return -float(steep @ np.square(x - top)), -2.0 * steep * (x - top)
 
     def ascend(least):
         calls.clear()
-        return gp.ascend(bowl, np.zeros(2), np.full(2, -1.0), np.ones(2), 30, 0.0, least)[1], len(calls)
+        return gp.ascend(bowl, np.zeros(4), np.full(4, -1.0), np.ones(4), 30, 0.0, least)[1], len(calls)
 
-    (top, used), (early, fewer) = ascend(0.0), ascend(10.0)
-    assert top > early and used > fewer == gp.PROMISING
+    (best, used), (early, fewer) = ascend(0.0), ascend(100.0)
+    assert best > early and used > fewer == gp.PROMISING
 
 
 def test_slopes_of_the_likelihood_in_the_metric():

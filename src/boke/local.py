@@ -234,7 +234,7 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
 def _lonely(data: Data, space: Space, rng: Generator) -> Array:
     """A good observation (d,) with nothing else around it: the best of those nearest to a few random points."""
     found = [data.nearest(x, 1, space) for x in space.snap(rng.random((LONELY, space.dim)))]
-    return max(((float(y[0]), X[0]) for X, y in found), key=lambda pair: pair[0])[1]
+    return np.asarray(found[np.argmax([y[0] for _, y in found])][0][0])
 
 
 def _beside(data: Data, space: Space, center: Array) -> LocalModel:
