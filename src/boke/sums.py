@@ -156,10 +156,15 @@ def _sums(
     if not gradient:
         return Sums(W * shrink, S * shrink, mean, log_W)
     G = -K if G is None else G
-    dW = Q.numeric * G.sum(axis=1)[:, None] - np.einsum("nt,tp->np", G, Z.numeric)
-    G = G * (y - mean[:, None])  # ∇m = Σ (dk/dz) (y_i - m) / W
-    dmean = (Q.numeric * G.sum(axis=1)[:, None] - np.einsum("nt,tp->np", G, Z.numeric)) / some[:, None]
+    dW = _moments(G, Q.numeric, Z.numeric)
+    dmean = _moments(G * (y - mean[:, None]), Q.numeric, Z.numeric) / some[:, None]  # ∇m = Σ (dk/dz) (y_i - m) / W
     return Sums(W * shrink, S * shrink, mean, log_W, dW * shrink[:, None], dmean, dW / some[:, None])
+
+
+def _moments(G: Array, Q: Array, Z: Array) -> Array:
+    """Σ G_i (q - z_i) for every row of Q (n, p), of differences: of points that are close G may be large."""
+    columns = [np.einsum("nt,nt->n", G, Q[:, j, None] - Z[None, :, j]) for j in range(Q.shape[1])]
+    return np.stack(columns, axis=1) if columns else np.zeros(Q.shape)
 
 
 def plain_mean(y: Array, w: Array | None, own: Rows | None) -> Array:

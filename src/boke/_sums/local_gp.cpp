@@ -1,7 +1,6 @@
 // boke._native.LocalGP: fit by a search over a grid, then predict, score and climb.
 #include "local_gp.hpp"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -16,14 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "gp.hpp"
 
-namespace nb = nanobind;
 using namespace boke;
 
-using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Result = nb::ndarray<nb::numpy, double>;
 using Numbers = std::vector<double>;
 
 namespace {
@@ -48,7 +44,7 @@ Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
     double *copy = new double[std::max<std::size_t>(size, 1)];
     std::copy_n(values.begin(), size, copy);
     nb::capsule owner(copy, [](void *memory) noexcept { delete[] static_cast<double *>(memory); });
-    return Result(copy, shape.size(), shape.begin(), owner);
+    return boke::array(copy, shape, owner);
 }
 
 // BFGS on -f: s is the step, r the change of the gradient; vectors and rows of H are whole.
