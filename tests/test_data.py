@@ -3,8 +3,9 @@
 import math
 
 import numpy as np
+import pytest
 
-from boke.data import Data, features
+from boke.data import Data, _increasing, features
 from boke.space import Categorical, Float, Space
 
 MIXED = Space({"a": Float(0, 1), "c": Categorical(["x", "y", "z"])})
@@ -26,6 +27,12 @@ def test_success_is_judged_in_the_order_of_numbers():
     assert outcomes(since=2) == [(2, True), (4, True)]
     assert outcomes(sign=-1.0) == [(1, False), (2, False), (4, False)]
     assert outcomes(asked=numbers > 1) == [(2, True), (4, True)]  # trial 1 was not asked for
+
+
+@pytest.mark.parametrize("numbers", [[], [0], [7], [2, 0, 1], [5, 3, 9, 0], [1000, 2, 30]])
+def test_trial_numbers_in_order(numbers):
+    numbers = np.array(numbers, dtype=np.int64)
+    np.testing.assert_array_equal(_increasing(numbers), np.argsort(numbers))
 
 
 def test_data_without_numbers_have_no_outcomes():
