@@ -204,8 +204,9 @@ class History:
 
     def open(self) -> Numbers:
         """The rows that are pending, and not for too long."""
-        rows = np.arange(max(0, self._n - HORIZON), self._n)
-        return rows[self.pending(rows)]
+        start = max(0, self._n - HORIZON)
+        rows = start + np.flatnonzero(self.states[start:] == State.PENDING.value)
+        return rows[self.pending(rows)] if len(rows) else rows
 
     def until(self, rows: Numbers) -> Numbers | None:
         """The number of the last trial that is chosen with these rows in mind; None is for ever."""

@@ -11,11 +11,11 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
+from boke.elementary import largest_differences
 from boke.keys import Keys, Numbers, Runs, Taken, row_keys
 from boke.space import Array, Mask, Space
 
@@ -278,13 +278,13 @@ class Index:
 
     def _distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:
-            return np.asarray(scipy.spatial.distance.cdist(x[None], X)[0])
+            return np.sqrt(squared_distances(X, x, self.space))
         parts = [squared_distances(X[i : i + CHUNK], x, self.space) for i in range(0, len(X), CHUNK)]
         return np.asarray(np.sqrt(np.concatenate([*parts, np.empty(0)])))
 
     def _box_distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:
-            return np.asarray(scipy.spatial.distance.cdist(x[None], X, "chebyshev")[0])
+            return np.asarray(largest_differences(x[None], X)[0])
         return box_distances(X, x, self.space)
 
 
