@@ -8,7 +8,7 @@ from oracles import numeric_gradient
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm
 
-from boke import engine, gp, rotations
+from boke import ascent, engine, gp, rotations
 from boke.gp import LENGTHS, NOISES, START, TRENDS, LocalGP, improvement_slope, log_improvement
 
 native = pytest.mark.skipif(engine.NATIVE is None, reason="the sums are not compiled here")
@@ -170,10 +170,10 @@ def test_an_ascent_that_promises_little_is_given_up():
 
     def ascend(least):
         calls.clear()
-        return gp.ascend(bowl, np.zeros(4), np.full(4, -1.0), np.ones(4), 30, 0.0, least)[1], len(calls)
+        return ascent.ascend(bowl, np.zeros(4), np.full(4, -1.0), np.ones(4), 30, 0.0, least)[1], len(calls)
 
     (best, used), (early, fewer) = ascend(0.0), ascend(100.0)
-    assert best > early and used > fewer == gp.PROMISING
+    assert best > early and used > fewer == ascent.PROMISING
 
 
 def test_slopes_of_the_likelihood_in_the_metric():

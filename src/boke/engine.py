@@ -43,14 +43,27 @@ def config() -> dict[str, str]:
 
 
 class Draw(NamedTuple):
-    """Candidates for a maximum, and the random numbers from which more are made: see ``argmax``."""
+    """Candidates for a maximum, and the random numbers from which ``argmax`` makes n more around the centers.
 
-    cube: Array  # (., d)
-    extra: Array  # (., d)
-    centers: Array  # (m, d)
-    which: Array  # (n, 3)
-    chance: Array  # ((n + 1) // 2, d)
-    step: Array  # (n, d)
+    Attributes:
+        cube: Candidates (., d) all over the cube.
+        extra: Candidates (., d) of the caller.
+        centers: Observations (m, d), the best first.
+        which: Uniform numbers (n, 3) that choose a center, a column that moves in any case, and a distance.
+        chance: Uniform numbers ((n + 1) // 2, d) that say, of every other candidate, which columns move.
+        step: Normal numbers (n, d), the directions.
+        rim: Distance, in bandwidths, of the candidates at the rim of an observation's reach.
+        rims: How many of these there are, twice: around all centers, and around the best of them.
+        few: Centers of the others, which are near.
+        leash: Distance of the farthest of these.
+    """
+
+    cube: Array
+    extra: Array
+    centers: Array
+    which: Array
+    chance: Array
+    step: Array
     rim: float
     rims: int
     few: int

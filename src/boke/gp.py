@@ -15,13 +15,13 @@ This is the definition; ``boke._native.LocalGP`` is its compiled twin. No BLAS, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy
 
+from boke.ascent import ascend
 from boke.compiled import NATIVE
 from boke.elementary import exp
 from boke.rotations import eigenvectors, turned
@@ -37,7 +37,6 @@ ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
 STRETCHES = 6  # evaluations of the likelihood in search of these
 WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
-PROMISING = 3  # evaluations after which half of that must be there: the rest would hardly ever bring it
 TURN_WORTH = 1.0  # of log likelihood that axes of their own must gain beyond that, for each column
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -318,65 +317,6 @@ def precision(Z: Array, length: float, trend: float, noise: float) -> tuple[Arra
 def _covariance(squared: Array, gram: Array, length: float, a: float, noise: float) -> tuple[Array, Array]:
     K = matern(np.sqrt(squared) * math.sqrt(5.0) / length) + a * np.square(1.0 + gram)
     return K, noise * (1.0 + a) + 1e-10 * np.diag(K)
-
-
-def ascend(
-    value: Callable[[Array], tuple[float, Array]],
-    x: Array,
-    low: Array,
-    high: Array,
-    evaluations: int,
-    enough: float,
-    least: float = -math.inf,
-) -> tuple[Array, float]:
-    """A local maximum of a function with slopes inside [low, high] (d,), from x (d,), and its value there.
-
-    Projected BFGS with backtracking; it ends when a step straight up gains less than ``enough``, and is given up if it
-    has not gained ``least`` after PROMISING evaluations.
-    """
-    f, g = value(x)
-    start = f
-    width, used, fresh = float((high - low).max()), 1, True
-    H = np.eye(len(x))
-    while used < evaluations and (used < PROMISING or f >= start + least):
-        h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
-        norm = float(np.abs(h).max())
-        if not 1e-10 < norm < math.inf:
-            break
-        if fresh:
-            H = np.eye(len(x)) * (0.1 * width / norm)
-        p = np.where(h != 0.0, np.einsum("ij,j->i", H, h), 0.0)
-        if not float((p * h).sum()) > 0.0:
-            if fresh:
-                break
-            fresh = True
-            continue
-        before, step = f, 1.0
-        while used < evaluations and step > 1e-5:
-            trial = np.minimum(np.maximum(x + step * p, low), high)
-            if np.abs(trial - x).max() < 1e-12 * width:
-                break
-            there, slope = value(trial)
-            used += 1
-            if there > f + 1e-4 * float(((trial - x) * g).sum()) and there > f:
-                H = _bfgs(H, trial - x, g - slope)
-                x, f, g = trial, there, slope
-                break
-            step *= 0.25
-        if fresh and not f > before + enough:
-            break
-        fresh = not f > before + enough
-    return x, float(f)
-
-
-def _bfgs(H: Array, s: Array, r: Array) -> Array:
-    """The inverse Hessian of -f after a step s that changed the gradient of -f by r."""
-    sr = float((s * r).sum())
-    if not sr > 1e-14:
-        return H
-    Hr = np.einsum("ij,j->i", H, r)
-    a = (1.0 + float((r * Hr).sum()) / sr) / sr
-    return np.asarray(H + a * np.outer(s, s) - (np.outer(Hr, s) + np.outer(s, Hr)) / sr)
 
 
 def matern(r: Array) -> Array:

@@ -16,7 +16,7 @@ from boke.elementary import squared_distances
 from boke.frame import Frame, around, change
 from boke.keys import Numbers
 from boke.quasirandom import sobol
-from boke.region import LARGEST_SIDE, TrustRegion, box, replayed_from
+from boke.region import LARGEST_SIDE, Search, TrustRegion, box, replayed_from
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped, warped
 
@@ -116,24 +116,20 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
     numbers, successes, values = data.outcomes(trials.local, replayed_from(trials.number))
     outcomes, aside = (successes, values, trials.aside(numbers)), bool(trials.aside(np.array([trials.number]))[0])
     search = region.replay(*outcomes, space.dim)
-    fitted, side = None, search.side
-    elsewhere = aside and search.side < region.settled
-    if not elsewhere or not _quiet(data, space):
-        fitted = fit(data, space, data.best)
+    second = aside and search.side < region.settled
+    if second and _quiet(data, space):
+        fitted, side = _second(data, space, region, search, numbers, trials, rng)
+    else:
+        fitted, side = fit(data, space, data.best), search.side
         if fitted.unprobed and (x := _probe(fitted, data, space)) is not None:
             return x
-        elsewhere = elsewhere and fitted.noise is None and not fitted.rugged
         if fitted.rugged:  # it settles sooner, and what lies under the ruggedness may be better elsewhere
             rugged = replace(region, settled=max(region.settled, RUGGED))
             side = rugged.replay(*outcomes, space.dim).side
             if aside and side < rugged.settled:
                 fitted = fit(data, space, data.best, average=True)
-    if elsewhere and search.at < 0:
-        fitted, side = _beside(data, space, _lonely(trials.seen(), space, rng)), region.start
-    elif elsewhere:
-        fitted, side = _beside(data, space, data.point(int(numbers[search.at]))), search.second
-    if fitted is None:
-        fitted = fit(data, space, data.best)
+        elif second and fitted.noise is None:
+            fitted, side = _second(data, space, region, search, numbers, trials, rng)
     if fitted.noise is not None:
         side = resolved(data, space, fitted.center, fitted.noise.resolved)
     if len(data.silent):  # trials that start at the same moment, unseen by each other, must not end in the same corner
@@ -229,6 +225,15 @@ def _drawn(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Gener
     """
     X = candidates(fitted.center, low, high, space, rng)[::2]  # every other: a draw costs the cube of their number
     return X, fitted.model.draw(np.ascontiguousarray(fitted.z(features(X, space))), rng.standard_normal(len(X)))
+
+
+def _second(
+    data: Data, space: Space, region: TrustRegion, search: Search, numbers: Numbers, trials: Trials, rng: Generator
+) -> tuple[LocalModel, float]:
+    """A model for the second search, around its own best observation or where it begins, and the side of its region."""
+    if search.at < 0:
+        return _beside(data, space, _lonely(trials.seen(), space, rng)), region.start
+    return _beside(data, space, data.point(int(numbers[search.at]))), search.second
 
 
 def _lonely(data: Data, space: Space, rng: Generator) -> Array:
