@@ -168,9 +168,12 @@ nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy
         room += codes.shape(0) * BLOCK;
     }
     if (alive.shape(0) > room || k == 0) throw std::invalid_argument("There are not so many points.");
-    auto *rows = new std::vector<std::int64_t>(
-        nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest));
+    auto *rows = new std::vector<std::int64_t>;
     nb::capsule owner(rows, [](void *memory) noexcept { delete static_cast<std::vector<std::int64_t> *>(memory); });
+    {
+        nb::gil_scoped_release unlocked;
+        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest);
+    }
     return {rows->data(), {rows->size()}, owner};
 }
 
