@@ -255,6 +255,25 @@ def test_a_climb_in_turned_columns_is_one_in_the_columns():
 
 
 @native
+@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_compiled_improvements_are_the_plain_ones_of_the_compiled_model(d, turns):
+    Z, Y, J = problem(5, 40, d)
+    rng = np.random.default_rng(d)
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0] * rng.uniform(0.5, 2.0, d) if turns else None
+    origin, scale, low, high = rng.random(d), rng.uniform(0.2, 2.0, d), np.full(d, 0.1), np.full(d, 0.9)
+    for m, count in ((64, 2), (65, 5), (2, 4), (1, 2)):
+        X = rng.uniform(low, high, (m, d))
+        X[m // 2] = X[0]  # equal values: the first of them comes first
+        frame = (origin, scale, turn, low, high)
+        for isa in engine.NATIVE.instruction_sets():
+            model = engine.NATIVE.LocalGP(Z, Y, J, LENGTHS, TRENDS, NOISES, START, isa)
+            expected = LocalGP.improvements(model, X, 0.5, *frame, count, 12)
+            for a, b in zip(model.improvements(X, 0.5, *frame, count, 12), expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+@native
 @settings(deadline=None, max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),

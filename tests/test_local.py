@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from boke import Categorical, Float, Int, Optimizer, gp, local, probe
+from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
 from boke.region import Search, TrustRegion
@@ -33,6 +34,19 @@ def test_suggestions_lie_on_the_grid_inside_the_region_and_are_new(space, t):
     x = suggest(data, space)
     np.testing.assert_array_equal(space.snap(x[None])[0], x)
     assert ((x >= 0) & (x <= 1)).all() and not (x == data.X).all(axis=1).any()
+
+
+@pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")
+@pytest.mark.parametrize("d", [1, 2, 7, 60])
+def test_compiled_candidates_are_the_plain_ones(d):
+    rng = np.random.default_rng(d)
+    center = rng.random(d)
+    low, high = np.maximum(center - 0.1, 0.0), np.minimum(center + 0.1, 1.0)
+    for n, few in ((16, 8), (5, 0), (3, 3), (0, 0)):
+        drawn = (rng.random((n, d)), rng.random((few, d)), rng.integers(d, size=few), 0.25)
+        plain = local.plain_in_box(*drawn, center, low, high)
+        np.testing.assert_array_equal(NATIVE.in_box(*drawn, center, low, high), plain)
+        assert ((plain >= low) & (plain <= high)).all() and (plain[:few] != center).any(axis=1).all()
 
 
 def test_a_smooth_bowl_is_solved_in_a_few_steps():

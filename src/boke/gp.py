@@ -184,6 +184,29 @@ class LocalGP:
         tops = [ascend(value, q, low, high, evaluations, ENOUGH) for q in Q]
         return np.array([x for x, _ in tops]).reshape(Q.shape), np.array([f for _, f in tops])
 
+    def improvements(
+        self,
+        X: Array,
+        best: float,
+        origin: Array,
+        scale: Array,
+        turn: Array | None,
+        low: Array,
+        high: Array,
+        count: int,
+        evaluations: int,
+    ) -> tuple[Array, Array]:
+        """Where the best ``count`` candidates X (m, d) climb to in the box [low, high], these, and log EI at all of them.
+
+        The model is of (X - origin) / scale, times ``turn`` if there is one.
+        """
+        start, bottom, top = ((x - origin) / scale for x in (X, low, high))
+        values = self.log_ei(start if turn is None else turned(start, turn), best)
+        chosen = np.argsort(-values, kind="stable")[:count]
+        tops, better = self.climb(start[chosen], best, bottom, top, evaluations, turn)
+        tops = np.minimum(np.maximum(origin + scale * tops, low), high)
+        return np.concatenate([tops, X[chosen]]), np.concatenate([better, values[chosen]])
+
     def stretch(self, spread: float, most: float, evaluations: int, enough: float, least: float) -> tuple[Array, float]:
         """Logarithms (d,) of factors of the columns that the likelihood prefers, and what it gains by them.
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from boke import gp, probe
+from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.elementary import squared_distances
 from boke.frame import Frame, around, change
@@ -210,7 +211,10 @@ def _unit(y: Array, version: int, best: float) -> float:
 
 def _improvements(fitted: LocalModel, low: Array, high: Array, space: Space, rng: Generator) -> tuple[Array, Array]:
     """Where the best candidates of the box climb to, these candidates, and log EI at all of these."""
-    X = candidates(fitted.center, low, high, space, rng)
+    X, frame = candidates(fitted.center, low, high, space, rng), fitted.frame
+    if space.smooth:
+        there = (frame.origin, frame.scale, frame.turn, low, high)
+        return fitted.model.improvements(X, fitted.best, *there, TOPS, EVALUATIONS)  # type: ignore[no-any-return]
     values = fitted.model.log_ei(fitted.z(features(X, space)), fitted.best)
     top = np.argsort(-values, kind="stable")[:TOPS]
     tops, better = _climb(fitted, X[top], low, high, space)
@@ -343,14 +347,26 @@ def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
     """Points of the region; half of them differ from the center in a few columns only."""
     n, d = CANDIDATES, space.dim
-    X = low + (high - low) * sobol(n, d, rng)
+    U = sobol(n, d, rng)
     if space.mixed:
-        move = rng.random((n, d)) < 1.0 / d
-        X = np.where(space.categorical, np.where(move, rng.random((n, d)), center), X)
-    few = rng.random((n // 2, d)) < min(1.0, max(2.0 / d, 0.25))
-    few[np.arange(n // 2), rng.integers(d, size=n // 2)] = True
-    X[: n // 2] = np.where(few, X[: n // 2], center)
-    return space.snap(X)
+        U = np.where(space.categorical, np.where(rng.random((n, d)) < 1.0 / d, rng.random((n, d)), center), U)
+        low, high = np.where(space.categorical, 0.0, low), np.where(space.categorical, 1.0, high)
+    chance, column = rng.random((n // 2, d)), rng.integers(d, size=n // 2)
+    share = min(1.0, max(2.0 / d, 0.25))
+    return space.snap((plain_in_box if NATIVE is None else NATIVE.in_box)(U, chance, column, share, center, low, high))
+
+
+def plain_in_box(
+    U: Array, chance: Array, column: Numbers, share: float, center: Array, low: Array, high: Array
+) -> Array:
+    """Points of a box from U (n, d) of the cube; the first m of them stay at the center but in a few columns.
+
+    These are the columns where ``chance`` (m, d) is below ``share``, and ``column`` (m,).
+    """
+    X, few = low + (high - low) * U, chance < share
+    few[np.arange(len(few)), column] = True
+    X[: len(few)] = np.where(few, X[: len(few)], center)
+    return np.asarray(X)
 
 
 def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) -> tuple[Array, Array]:
@@ -358,10 +374,8 @@ def _climb(fitted: LocalModel, X: Array, low: Array, high: Array, space: Space) 
     frame = fitted.frame
     if not space.mixed:
         start, bottom, top = (frame.straight(x) for x in (X, low, high))
-        tops, values = fitted.model.climb(start, fitted.best, bottom, top, EVALUATIONS, frame.turn)
+        tops, _ = fitted.model.climb(start, fitted.best, bottom, top, EVALUATIONS, frame.turn)
         tops = np.minimum(np.maximum(frame.back(tops), low), high)
-        if space.smooth:
-            return tops, values
     elif space.categorical.all():
         tops = X
     else:

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -62,7 +63,7 @@ void update(const GPFunctions &run, std::size_t d, Numbers &H, const double *x, 
 // there; ends when a step straight up gains less than `enough`, and is given up if it has not gained `least` after
 // PROMISING evaluations.
 template <typename Value>
-double ascend(const GPFunctions &run, const Value &value, std::size_t d, double *x, const double *low, const double *high,
+double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, const double *low, const double *high,
               std::size_t evaluations, double enough, double least = -INFINITY) {
     const std::size_t row = whole(d);
     Numbers g(row), p(row), trial(row), h(row), H(row * row), s(row), r(row), Hr(row);
@@ -142,6 +143,31 @@ double *scratch(std::size_t size) {
     return room.data();
 }
 
+// x (d) times a matrix (d, d)
+void turned(const double *x, const double *turn, std::size_t d, double *to) {
+    for (std::size_t k = 0; k < d; ++k) {
+        to[k] = 0.0;
+        for (std::size_t j = 0; j < d; ++j) to[k] += x[j] * turn[j * d + k];
+    }
+}
+
+// The coordinates of a model; boke.frame has their definition.
+struct Frame {
+    const double *origin, *scale, *turn;
+    std::size_t d;
+    Numbers before = Numbers(d);
+
+    void straight(const double *x, double *to) const {
+        for (std::size_t k = 0; k < d; ++k) to[k] = (x[k] - origin[k]) / scale[k];
+    }
+
+    void z(const double *x, double *to) {
+        if (!turn) return straight(x, to);
+        straight(x, before.data());
+        turned(before.data(), turn, d, to);
+    }
+};
+
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
@@ -206,31 +232,55 @@ class LocalGP {
     // model is of q times it.
     nb::tuple climb(Matrix q, double best, Vector low, Vector high, std::size_t evaluations, std::optional<Matrix> turn) const {
         check(q);
-        if (turn && (turn->shape(0) != d_ || turn->shape(1) != d_)) throw std::invalid_argument("A turn has a row and a column for each column.");
-        if (low.shape(0) != d_ || high.shape(0) != d_) throw std::invalid_argument("Shapes of the box do not agree.");
+        check_box(low, high, turn);
         const std::size_t m = q.shape(0);
         Numbers tops(q.data(), q.data() + m * d_), values(m);
         {
             nb::gil_scoped_release unlocked;
-            double *work = scratch(log_ei_room(gp_));
-            Numbers there(d_), steep(d_);
-            auto value = [&](const double *x, double *slope) {
-                if (!turn) return run_.log_ei(gp_, x, best, slope, work);
-                for (std::size_t k = 0; k < d_; ++k) {
-                    there[k] = 0.0;
-                    for (std::size_t j = 0; j < d_; ++j) there[k] += x[j] * turn->data()[j * d_ + k];
-                }
-                const double f = run_.log_ei(gp_, there.data(), best, steep.data(), work);
-                for (std::size_t j = 0; j < d_; ++j) {
-                    slope[j] = 0.0;
-                    for (std::size_t k = 0; k < d_; ++k) slope[j] += turn->data()[j * d_ + k] * steep[k];
-                }
-                return f;
-            };
+            Slope slope{*this, best, turn ? turn->data() : nullptr};
             for (std::size_t i = 0; i < m; ++i)
-                values[i] = ascend(run_, value, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
+                values[i] = ascend(run_, slope, d_, tops.data() + i * d_, low.data(), high.data(), evaluations, ENOUGH);
         }
         return nb::make_tuple(array(tops, {m, d_}), array(values, {m}));
+    }
+
+    // Where the best `count` of the candidates x (m, d) climb to inside [low, high], these candidates, and log EI at all of
+    // them. The model is of (x - origin) / scale, times `turn` if there is one.
+    nb::tuple improvements(Matrix x, double best, Vector origin, Vector scale, std::optional<Matrix> turn, Vector low, Vector high,
+                           std::size_t count, std::size_t evaluations) const {
+        check(x);
+        check_box(low, high, turn);
+        if (origin.shape(0) != d_ || scale.shape(0) != d_) throw std::invalid_argument("Shapes of the frame do not agree.");
+        const std::size_t m = x.shape(0);
+        count = std::min(count, m);
+        Numbers points(2 * count * d_), values(2 * count);
+        {
+            nb::gil_scoped_release unlocked;
+            Frame frame{origin.data(), scale.data(), turn ? turn->data() : nullptr, d_};
+            Numbers z(m * d_), mean(whole(m)), sd(whole(m)), bottom(d_), ceiling(d_);
+            for (std::size_t i = 0; i < m; ++i) frame.z(x.data() + i * d_, z.data() + i * d_);
+            run_.predict(gp_, z.data(), m, mean.data(), sd.data(), scratch(predict_room(gp_)));
+            run_.log_eis(mean.data(), sd.data(), m, best, mean.data());
+            std::vector<std::size_t> order(m);
+            std::iota(order.begin(), order.end(), 0);
+            std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](std::size_t i, std::size_t j) {
+                return mean[i] > mean[j] || (!(mean[i] < mean[j]) && i < j);
+            });
+            frame.straight(low.data(), bottom.data());
+            frame.straight(high.data(), ceiling.data());
+            Slope slope{*this, best, frame.turn};
+            for (std::size_t i = 0; i < count; ++i) {
+                const double *from = x.data() + order[i] * d_;
+                double *top = points.data() + i * d_;
+                frame.straight(from, top);
+                values[i] = ascend(run_, slope, d_, top, bottom.data(), ceiling.data(), evaluations, ENOUGH);
+                for (std::size_t k = 0; k < d_; ++k)
+                    top[k] = std::min(std::max(origin.data()[k] + scale.data()[k] * top[k], low.data()[k]), high.data()[k]);
+                std::copy_n(from, d_, points.data() + (count + i) * d_);
+                values[count + i] = mean[order[i]];
+            }
+        }
+        return nb::make_tuple(array(points, {2 * count, d_}), array(values, {2 * count}));
     }
 
     // Logarithms of the columns' factors that the likelihood prefers, and how much it gains; their prior is normal.
@@ -339,6 +389,32 @@ class LocalGP {
         run_.finish(gp_);
     }
 
+    // log EI and its slope at a point before the turn
+    struct Slope {
+        const LocalGP &model;
+        double best;
+        const double *turn;
+        double *work = scratch(log_ei_room(model.gp_));
+        Numbers there = Numbers(model.d_), steep = Numbers(model.d_);
+
+        double operator()(const double *x, double *slope) {
+            if (!turn) return model.run_.log_ei(model.gp_, x, best, slope, work);
+            const std::size_t d = model.d_;
+            turned(x, turn, d, there.data());
+            const double f = model.run_.log_ei(model.gp_, there.data(), best, steep.data(), work);
+            for (std::size_t j = 0; j < d; ++j) {
+                slope[j] = 0.0;
+                for (std::size_t k = 0; k < d; ++k) slope[j] += turn[j * d + k] * steep[k];
+            }
+            return f;
+        }
+    };
+
+    void check_box(const Vector &low, const Vector &high, const std::optional<Matrix> &turn) const {
+        if (turn && (turn->shape(0) != d_ || turn->shape(1) != d_)) throw std::invalid_argument("A turn has a row and a column for each column.");
+        if (low.shape(0) != d_ || high.shape(0) != d_) throw std::invalid_argument("Shapes of the box do not agree.");
+    }
+
     void check(const Matrix &q) const {
         if (q.shape(1) != d_) throw std::invalid_argument("Shapes of the queries do not agree with the observations.");
     }
@@ -366,6 +442,8 @@ void bind_local_gp(nb::module_ &m) {
         .def("log_ei_gradient", &LocalGP::log_ei_gradient)
         .def("climb", &LocalGP::climb, nb::arg("q"), nb::arg("best"), nb::arg("low"), nb::arg("high"), nb::arg("evaluations"),
              nb::arg("turn") = nb::none())
+        .def("improvements", &LocalGP::improvements, nb::arg("x"), nb::arg("best"), nb::arg("origin"), nb::arg("scale"), nb::arg("turn").none(),
+             nb::arg("low"), nb::arg("high"), nb::arg("count"), nb::arg("evaluations"))
         .def("draw", &LocalGP::draw)
         .def("stretch", &LocalGP::stretch)
         .def("stretched", &LocalGP::stretched)

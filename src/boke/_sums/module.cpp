@@ -53,6 +53,23 @@ Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::d
     return made(std::move(result), {n, d});
 }
 
+// Points of the box [low, high] from points u (n, d) of the cube; the first of them stay at the center but in the columns
+// where chance (., d) is below `share`, and in column `any`.
+Result in_box(Matrix u, Matrix chance, nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> any, double share,
+              Vector center, Vector low, Vector high) {
+    const std::size_t n = u.shape(0), d = u.shape(1), few = chance.shape(0);
+    if (few > n || chance.shape(1) != d || any.shape(0) != few) throw std::invalid_argument("Shapes do not agree.");
+    for (const std::size_t width : {center.shape(0), low.shape(0), high.shape(0)})
+        if (width != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> x(n * d);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t k = 0; k < d; ++k) {
+            const bool moves = i >= few || chance.data()[i * d + k] < share || any.data()[i] == static_cast<std::int64_t>(k);
+            x[i * d + k] = moves ? low.data()[k] + (high.data()[k] - low.data()[k]) * u.data()[i * d + k] : center.data()[k];
+        }
+    return made(std::move(x), {n, d});
+}
+
 Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
     std::vector<double> result(numbers.shape(0));
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -245,6 +262,7 @@ NB_MODULE(_native, m) {
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
+    m.def("in_box", in_box, "Candidates of a box, some of them near its center; boke.local has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
