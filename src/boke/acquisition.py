@@ -1,7 +1,8 @@
 """Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
 
-``gradient(X)`` returns values and slopes (n, d) together, ``near`` the same function for places around some centers,
-and, if that is compiled, ``screen`` the best of many candidates and ``polish`` where ``argmax.polish`` leads to.
+``gradient(X)`` returns values and slopes (n, d) together, ``over`` the values at the candidates of a pool, ``near`` the
+same function for places around some centers, and, if that is compiled, ``screen`` the best of many candidates and
+``polish`` where ``argmax.polish`` leads to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from boke.engine import Draw
 from boke.fill import cells
 from boke.model import KernelModel
+from boke.pool import Pool
 from boke.space import Array, Mask
 
 INSIDE = (0.1, 0.5, 1.5)  # bandwidths from the corner of a cell to a candidate in it
@@ -22,6 +24,7 @@ INSIDE = (0.1, 0.5, 1.5)  # bandwidths from the corner of a cell to a candidate 
 
 class Acquisition(Protocol):
     def __call__(self, X: Array) -> Array: ...
+    def over(self, pool: Pool) -> Array | None: ...
     def screen(self, draw: Draw, most: int) -> Array | None: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Acquisition: ...
@@ -39,6 +42,12 @@ class UpperConfidenceBound:
     def __call__(self, X: Array) -> Array:
         p = self.model.predict(X)
         return p.mean + self.beta / np.sqrt(p.density + self.rho)
+
+    def over(self, pool: Pool) -> Array | None:
+        if (found := self.model.over(pool)) is None:
+            return None
+        mean, density = found
+        return np.asarray(mean + self.beta / np.sqrt(density + self.rho))
 
     def screen(self, draw: Draw, most: int) -> Array | None:
         return self.model.screen(draw, self.beta, self.rho, most)
@@ -94,6 +103,9 @@ class Mean:
     def __call__(self, X: Array) -> Array:
         return self.model.mean(X)
 
+    def over(self, pool: Pool) -> Array | None:
+        return None if (found := self.model.over(pool)) is None else found[0]
+
     def screen(self, draw: Draw, most: int) -> Array | None:
         return self.model.screen(draw, 0.0, 1.0, most)
 
@@ -120,6 +132,9 @@ class Sparsity:
 
     def __call__(self, X: Array) -> Array:
         return -self.model.predict(X).log_density
+
+    def over(self, pool: Pool) -> Array | None:
+        return None  # a pool knows densities, and not their logarithms where they are too small
 
     def screen(self, draw: Draw, most: int) -> Array | None:
         return None

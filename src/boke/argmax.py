@@ -16,6 +16,7 @@ from boke.compiled import NATIVE
 from boke.elementary import exp, squared_distances
 from boke.engine import Draw
 from boke.keys import Taken
+from boke.pool import Pool
 from boke.quasirandom import sobol
 from boke.space import Array, Mask, Space
 
@@ -30,6 +31,7 @@ LOCAL_PAYS = 1000  # below this many observations looking at neighbours only cos
 
 class Function(Protocol):
     def __call__(self, X: Array) -> Array: ...
+    def over(self, pool: Pool) -> Array | None: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Function: ...
     def screen(self, draw: Draw, most: int) -> Array | None: ...
@@ -48,6 +50,7 @@ def argmax(
     rim: float = 0.0,
     extra: Array | None = None,
     repeat: bool = False,
+    pool: Pool | None = None,
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
 
@@ -59,12 +62,13 @@ def argmax(
     With ``rim``, the distance in bandwidths at which an observation no longer takes away from the exploration bonus,
     most of the neighbourhood's share goes there. Beside a center nothing is much better than the center and the full
     bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
-    ``extra`` candidates of the caller take their places from this share.
+    ``extra`` candidates of the caller take their places from this share. ``pool`` is of the finite decision set.
     """
     known = None if repeat else taken
     finite = space.enumerate(budget)
     if finite is not None:
-        return np.array(finite[_first_fresh(finite, f(finite), known, 1)[0]])
+        kept = None if pool is None else f.over(pool)
+        return np.array(finite[_first_fresh(finite, f(finite) if kept is None else kept, known, 1)[0]])
     draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
     local = len(taken) >= LOCAL_PAYS
     X = _best(f, space, bandwidth, draw, local, known, rng)

@@ -14,6 +14,7 @@ import numpy as np
 
 from boke import elementary
 from boke.keys import Keys, Numbers, Taken, TakenPoints, row_keys
+from boke.pool import Pool
 from boke.space import MISMATCH, Array, Mask, Space
 
 
@@ -28,6 +29,7 @@ class Data:
         numbers: Trial number (t,) of every row of X.
         asked: Which rows of X (t,) had been asked for; None is all of them.
         keys: A random number (t,) of every row of X, made of its content; None is made of its point and value.
+        pool: What is known of the kernel sums at the points of a large finite space; None is nothing.
     """
 
     X: Array
@@ -36,6 +38,7 @@ class Data:
     numbers: Numbers = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     asked: Mask | None = None
     keys: Keys | None = None
+    pool: Pool | None = None
 
     def __len__(self) -> int:
         """How many points have a value."""

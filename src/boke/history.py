@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from boke.data import Data, finite
 from boke.elementary import log
 from boke.keys import Keys, Numbers, by_key, row_keys, uniform
+from boke.pool import Pool
 from boke.space import Array, Mask, Space
 from boke.view import Index, View
 
 LONGEST = 1 << 62
 FORGETTING = 0x5851F42D4C957F2D  # salt of the ages at which trials are forgotten
+CATALOGUE = 1000  # points of a finite space from which on kernel sums at all of them are kept
 INDEXED = 2000  # trials from which on an index is kept; below, looking at all rows costs less
 
 HORIZON = 1000  # pending trials that count are among so many of the last numbers,
@@ -126,6 +128,8 @@ class History:
 
     def __init__(self, space: Space, memory: Memory | None = None) -> None:
         self.space, self.memory = space, memory
+        arms = space.unit_arms
+        self.pool = None if arms is None or len(arms) < CATALOGUE else Pool(arms)
         self._n = 0
         self._native = np.empty((16, space.dim))
         self._x = np.empty((16, space.dim))
@@ -311,7 +315,7 @@ class History:
         S = x[silent]
         if len(S):
             S = S[np.argsort(row_keys(S), kind="stable")]
-        return Data(x[numbers], finite(y), S, numbers, asked[numbers], keys)
+        return Data(x[numbers], finite(y), S, numbers, asked[numbers], keys, self.pool if before is None else None)
 
     def _ordered(self, sign: float, complete: Mask) -> tuple[Keys, Numbers]:
         """The rows that a mask (n,) chooses, with the keys of their content, in the order of these.

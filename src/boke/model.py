@@ -12,8 +12,9 @@ from boke.bandwidth import Bandwidth
 from boke.elementary import exp, squared_distances
 from boke.engine import Draw, Observations
 from boke.kernels import Kernel, get_kernel
+from boke.pool import Pool
 from boke.space import Array, Mask
-from boke.sums import Points, Rows, kernel_values, scale
+from boke.sums import LARGEST, Points, Rows, kernel_values, scale
 
 FINE = 1e-3  # in narrower bandwidths the unit cube is too large for single precision
 NARROWEST = 1e-140  # squares of distances in narrower bandwidths would overflow; this one is at its limit already
@@ -136,6 +137,16 @@ class KernelModel:
         if not gradient:
             return Prediction(seen.mean, W, log_W)
         return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
+
+    def over(self, pool: Pool) -> tuple[Array, Array] | None:
+        """Mean and density at the candidates of a pool; None where they are better made afresh."""
+        plain = self.kernel.name == "gaussian" and not self._mixed and len(self._y) > 0
+        if not plain or (self.bandwidth != self.bandwidth[0]).any():
+            return None
+        total = len(self._y) if self._w is None else max(1.0, float(self._w.sum()))
+        if total * float(np.abs(self._y).max()) > LARGEST:
+            return None
+        return pool.sums(self.X[self._used], self._y, self._w, self.silent, float(self.bandwidth[0]))
 
     def screen(self, draw: Draw, beta: float, rho: float, most: int) -> Array | None:
         """The best candidates for a maximum of m + β (W + ρ)^(-1/2), where that is compiled; None otherwise."""

@@ -39,6 +39,7 @@ from boke.space import Array, Mask, Space
 
 CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane; of that many cells at most
 CENTERS = 256  # observations near which candidates are placed, at most
+STEADY = 1024  # trials with much the same sample of the observations of a finite set
 BEST = 64  # neighbours of the best observation that every sample has
 
 
@@ -128,7 +129,11 @@ class BOKE:
 
     def _seen(self, data: Data, space: Space, key: Key) -> Data:
         """What the model looks at."""
-        return data if len(data) <= self.max_points else data.sample(self.max_points, key.start(), BEST, space)
+        if len(data) <= self.max_points:
+            return data
+        # the sample of a finite set stays much the same for a while, and with it what the pool knows
+        by = key if space.arms is None else Key(key.seed, key.number // STEADY * STEADY)
+        return data.sample(self.max_points, by.start(), BEST, space)
 
     def _fit(self, data: Data, space: Space) -> KernelModel:
         return KernelModel(
@@ -177,6 +182,7 @@ class BOKE:
             rim=rim,
             extra=extra,
             repeat=space.arms is not None,
+            pool=data.pool,
         )
 
 

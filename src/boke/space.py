@@ -186,8 +186,8 @@ class Space:
         """Map points of the unit cube (n, d) to native values inside the bounds, on the grid."""
         if self.arms is not None:
             assert self.unit_arms is not None
-            nearest = [int(((self.unit_arms - u) ** 2).sum(axis=1).argmin()) for u in unit]
-            return self.arms[nearest]
+            away = (self.unit_arms - u for u in unit)
+            return self.arms[[int(np.einsum("md,md->m", a, a).argmin()) for a in away]]
         native = np.empty(unit.shape)
         at = unit[:, self._plain]
         inner = self._low * (1 - at) + self._high * at  # at 0 and 1 exactly an end

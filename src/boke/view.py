@@ -17,6 +17,7 @@ from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
 from boke.elementary import largest_differences
 from boke.keys import Keys, Numbers, Runs, Taken, row_keys
+from boke.pool import Pool
 from boke.space import Array, Mask, Space
 
 CHUNK = 1 << 14  # rows of mixed columns that are spread out into features at once
@@ -33,6 +34,8 @@ class Columns(Protocol):
     def told(self) -> Array: ...  # nan for failures
     @property
     def asked_at(self) -> NDArray[np.int64]: ...
+    @property
+    def pool(self) -> Pool | None: ...
     def complete(self, rows: Numbers) -> Mask: ...
     def failed(self, rows: Numbers) -> Mask: ...
     def pending(self, rows: Numbers) -> Mask: ...
@@ -292,7 +295,7 @@ class View(Data):
     """``Data`` of a long history; arrays are made when somebody looks at them."""
 
     def __init__(self, index: Index) -> None:
-        self.__dict__.update(_index=index, _version=index.version, _count=index.count)
+        self.__dict__.update(_index=index, _version=index.version, _count=index.count, pool=index.columns.pool)
 
     def __len__(self) -> int:
         return int(self.__dict__["_count"])

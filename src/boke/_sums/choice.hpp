@@ -13,6 +13,7 @@ struct Choice {
     Distances distances;
     Screen screen;
     Rise rise;
+    Exponentials exponentials;
     const char *name;
 };
 
@@ -21,10 +22,10 @@ inline std::vector<Choice> available() {
     std::vector<Choice> all;
 #ifdef BOKE_X86
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, screen_avx512, rise_avx512, "avx512"});
-    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, screen_avx2, rise_avx2, "avx2"});
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, screen_avx512, rise_avx512, exponentials_avx512, "avx512"});
+    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, screen_avx2, rise_avx2, exponentials_avx2, "avx2"});
 #endif
-    all.push_back({evaluate_baseline, distances_baseline, screen_baseline, rise_baseline, "baseline"});
+    all.push_back({evaluate_baseline, distances_baseline, screen_baseline, rise_baseline, exponentials_baseline, "baseline"});
     return all;
 }
 

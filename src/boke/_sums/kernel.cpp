@@ -350,4 +350,8 @@ void JOIN(distances_, BOKE_ISA)(const double *x, std::size_t n, const double *ot
     }
 }
 
+void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += LANES) store(x + i, exponential(load(x + i)));
+}
+
 }  // namespace boke

@@ -50,11 +50,15 @@ using Screen = void (*)(const Rough &seen, const Rough &silent, const double *x,
 using Rise = double (*)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *slope, double *work);
 inline std::size_t rise_room(std::size_t groups) { return groups * (LANES + 1); }
 
+// exp of n numbers between -700 and 0, in place; n is a multiple of LANES.
+using Exponentials = void (*)(double *x, std::size_t n);
+
 #define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
     void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
     void screen_##isa(const Rough &, const Rough &, const double *, std::size_t, const double *, double, double, double *, void *); \
-    double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *);
+    double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *); \
+    void exponentials_##isa(double *, std::size_t);
 BOKE_COPY(baseline)
 #ifdef BOKE_X86
 BOKE_COPY(avx2)

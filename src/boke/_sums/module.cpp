@@ -17,6 +17,7 @@
 #include "kernel.hpp"
 #include "local_gp.hpp"
 #include "nearest.hpp"
+#include "pool.hpp"
 #include "sums.hpp"
 
 using namespace boke;
@@ -259,6 +260,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Compiled kernel sums; boke.sums has their definition.";
     bind_sums(m);
     bind_local_gp(m);
+    bind_pool(m);
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
     m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");

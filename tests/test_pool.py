@@ -1,0 +1,175 @@
+"""Kernel sums that are kept for the points of a finite set, against those made afresh."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boke import Optimizer
+from boke.bandwidth import Fixed
+from boke.compiled import NATIVE
+from boke.history import CATALOGUE
+from boke.model import KernelModel
+from boke.policies import BOKE, BOKELocal, BOKEPlus
+from boke.pool import CROWDED, Neighbours, Pool
+from boke.space import Space
+
+pytestmark = pytest.mark.skipif(NATIVE is None, reason="a pool is compiled or not at all")
+
+
+def assert_fresh(pool, model, C):
+    """A pool's sums are those of the model, to ten digits and more."""
+    mean, density = model.over(pool)
+    p = model.predict(C)
+    np.testing.assert_allclose(mean, p.mean, rtol=1e-10, atol=1e-10 * np.abs(model.y).max())
+    large = p.density > 1e-290
+    np.testing.assert_allclose(density[large], p.density[large], rtol=1e-10)
+    assert (density[~large] < 1e-289).all()
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    d=st.sampled_from([1, 2, 5, 12]),
+    ell=st.sampled_from([1e-3, 0.02, 0.1]),
+    steps=st.lists(st.sampled_from("tttttprfwglb"), min_size=1, max_size=60),
+)
+def test_sums_are_fresh_after_any_history(seed, d, ell, steps):
+    """Trials are told, fail and are pending, results come back, are removed and weighted; bandwidths grow and fall."""
+    rng = np.random.default_rng(seed)
+    C = rng.random((300, d))
+    pool, X, y, silent, weights = Pool(C), [C[0]], [0.0], [], None
+    for step in steps:
+        if step == "t":  # half of them at one of few points
+            X.append(C[rng.integers(300 if rng.random() < 0.5 else 4)])
+            y.append(rng.normal())
+        elif step in "pf":
+            silent.append(C[rng.integers(300)])
+        elif step == "b" and silent:
+            X.append(silent.pop(rng.integers(len(silent))))
+            y.append(rng.normal())
+        elif step == "r" and len(X) > 1:
+            gone = rng.integers(len(X))
+            del X[gone], y[gone]
+        elif step in "gl":
+            ell = min(0.1, ell * 1.3) if step == "g" else ell * 0.8
+        weights = 10.0 ** rng.uniform(-6, 3, len(X)) * (rng.random(len(X)) < 0.9) if step == "w" else None
+        if weights is not None and not weights.any():
+            weights = None
+        order = rng.permutation(len(X))
+        model = KernelModel(
+            np.array(X)[order], np.array(y)[order], bandwidth=ell, weights=weights, silent=silent or None
+        )
+        if model.over(pool) is None:
+            assert pool._crowded
+            return
+        assert_fresh(pool, model, C)
+        again = model.over(Pool(C))
+        for kept, fresh in zip(model.over(pool), again, strict=True):
+            np.testing.assert_array_equal(kept, fresh)  # what came and went leaves no trace
+
+
+@pytest.mark.parametrize("d", [1, 3, 9])
+def test_all_instruction_sets_agree(d):
+    rng = np.random.default_rng(d)
+    C, P, keys = rng.random((203, d)), rng.random((40, d)), np.arange(40, dtype=np.uint64)
+    first = None
+    for isa in NATIVE.instruction_sets():
+        pool = NATIVE.Pool(C, isa)
+        slots = pool.update([], P, keys, 0.05)
+        pool.update(slots[::3], P[:0], keys[:0], 0.04)
+        found = (*pool.sums(np.linspace(1, 2, 40), np.linspace(-1, 1, 40), 0.05), pool.size)
+        first = first or found
+        for a, b in zip(found, first, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_nothing_is_kept_where_everything_counts():
+    rng = np.random.default_rng(0)
+    C = rng.random((200, 2))
+    pool, model = Pool(C), KernelModel(C[: CROWDED + 20], np.zeros(CROWDED + 20), bandwidth=1.0)
+    assert_fresh(pool, KernelModel(C[:CROWDED], np.zeros(CROWDED), bandwidth=1.0), C)
+    assert model.over(pool) is not None and model.over(pool) is None
+    others = (
+        KernelModel(C[:9], np.arange(9.0), kernel="quartic", bandwidth=0.1),
+        KernelModel(C[:9], np.arange(9.0), bandwidth=[0.1, 0.2]),
+    )
+    huge = KernelModel(C[:9], np.full(9, 1e300), bandwidth=0.1)
+    assert all(model.over(Pool(C)) is None for model in (*others, huge))
+
+
+def test_points_that_go_make_room_for_others():
+    rng = np.random.default_rng(0)
+    C = rng.random((50, 2))
+    neighbours = Neighbours(C)
+    for i in range(200):
+        neighbours(C[i % 40 : i % 40 + 10], np.zeros(10), None, 0.01)
+        assert len(neighbours) == 10 and neighbours._native.slots <= 20
+    neighbours(C[:0], np.zeros(0), None, 0.01)
+    assert len(neighbours) == neighbours.kept == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda pool: pool.update([7], np.empty((0, 2)), np.empty(0, np.uint64), 1.0),
+        lambda pool: pool.update([], np.empty((1, 3)), np.zeros(1, np.uint64), 1.0),
+        lambda pool: pool.update([], np.empty((1, 2)), np.zeros(2, np.uint64), 1.0),
+        lambda pool: pool.sums(np.ones(3), np.ones(3), 0.1),
+    ],
+)
+def test_wrong_calls_are_refused(call):
+    with pytest.raises(ValueError, match=r"agree|no such point"):
+        call(NATIVE.Pool(np.zeros((4, 2))))
+
+
+def catalogue(d=3):
+    return np.random.default_rng(1).random((CATALOGUE + 200, d))
+
+
+@pytest.mark.parametrize("policy", [BOKE(), BOKEPlus(max_points=30), BOKELocal(q=0.5), BOKE(bandwidth=Fixed(0.3))])
+def test_a_large_catalogue_is_searched_as_if_nothing_were_kept(policy):
+    """A run with failures, pending and removed trials, and the same run whose pool is lost at every step."""
+    space = Space.from_arms(catalogue())
+    kept, lost = (Optimizer(space, direction="maximize", policy=policy, rng=5) for _ in range(2))
+    rng = np.random.default_rng(0)
+    for i in range(60):
+        lost.history.pool = Pool(space.unit_arms)
+        a, b = kept.ask(), lost.ask()
+        np.testing.assert_array_equal(a.x, b.x)
+        value = None if rng.random() < 0.1 else -float(np.square(a.x - 0.4).sum()) + 0.1 * rng.normal()
+        if rng.random() < 0.8:
+            for optimizer, trial in ((kept, a), (lost, b)):
+                optimizer.tell(trial, value)
+        if i % 20 == 19:
+            for optimizer in (kept, lost):
+                optimizer.remove(i // 2)
+    assert kept.history.pool is not None and len(kept.history.pool) == len(catalogue())
+
+
+def test_the_suggestion_is_the_best_of_all_arms():
+    space = Space.from_arms(catalogue())
+    policy, optimizer = BOKE(), Optimizer(space, direction="maximize", policy=BOKE(), rng=0)
+    for _ in range(30):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(np.sin(9 * trial.x).sum()))
+    data = optimizer.history.data(1.0)
+    model = policy._fit(data, space)
+    p = model.predict(space.unit_arms)
+    values = p.mean + policy.beta(len(data), space.dim) / np.sqrt(p.density + policy.rho)
+    x = optimizer.ask().x
+    chosen = int(np.flatnonzero((space.unit_arms == x).all(axis=1))[0])
+    assert values[chosen] == pytest.approx(values.max(), rel=1e-12)
+
+
+def test_small_sets_are_looked_at_afresh_and_pools_can_be_copied():
+    assert Optimizer(Space.from_arms(catalogue()[: CATALOGUE - 1])).history.pool is None
+    assert Optimizer([(0, 1)]).history.pool is None
+    C = catalogue()
+    pool, model = Pool(C), KernelModel(C[:20], np.arange(20.0), bandwidth=0.02)
+    model.over(pool)
+    for other in (copy.deepcopy(pool), pickle.loads(pickle.dumps(pool))):
+        assert_fresh(other, model, C)
