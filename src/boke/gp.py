@@ -196,7 +196,7 @@ class LocalGP:
         count: int,
         evaluations: int,
     ) -> tuple[Array, Array]:
-        """Where the best ``count`` of X (m, d) climb to in the box [low, high], these themselves, and log EI at all of them.
+        """Where the best ``count`` of X (m, d) climb to in the box [low, high], these, and log EI at all of them.
 
         The model is of (X - origin) / scale, times ``turn`` if there is one.
         """
