@@ -10,7 +10,7 @@ import pytest
 from boke_bench import speed, speed_report
 from boke_bench.cli import main
 
-TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 9, 12, (4, 12), 2, 12)
+TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 9, 12, (4, 12), 2, 12, (1500,))
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ def test_every_part_has_figures(record):
     assert {r["n"] for r in record["batches"]} == set(TINY.batches)
     assert record["long_history"]["bytes_per_observation"] > 0.0
     assert len(record["quality"]) == 6
+    assert [(r["points"], r["t"]) for r in record["catalogue"]] == [(1500, 100), (1500, 1000)]
     assert math.isfinite(record["exponent_of_mean"]) if len(TINY.sizes) > 2 else record["exponent_of_mean"] is None
 
 
@@ -46,7 +47,7 @@ def test_goals_tables_and_figure_come_from_the_record(record, tmp_path, capsys):
     assert picture.stat().st_size > 5000
     text = table.read_text()
     assert text.startswith("# Speed\n")
-    assert text.count("\n| --- |") == 7
+    assert text.count("\n| --- |") == 8
     capsys.readouterr()
     assert main(["speed", "--read", str(path)]) == 0
     assert "| goal | measured | reached |" in capsys.readouterr().out

@@ -55,9 +55,10 @@ class Scale:
     batches: tuple[int, ...] = (16, 128, 1024)
     seeds: int = 5
     quality_run: int = 300
+    catalogues: tuple[int, ...] = (10_000, 100_000)
 
 
-QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40)
+QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40, (2000,))
 LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300}  # longest history an optimizer is given
 
 
@@ -82,12 +83,12 @@ def of_boke(X: Array, y: Array, seed: int = 0, **settings: Any) -> Step:
     optimizer = boke.Optimizer([(0.0, 1.0)] * X.shape[1], direction="maximize", rng=seed, **settings)
     if len(X):
         optimizer.tell_many(X, y)
+    return partial(_ask_and_tell, optimizer)
 
-    def step() -> None:
-        trial = optimizer.ask()
-        optimizer.tell(trial, bowl(trial.x))
 
-    return step
+def _ask_and_tell(optimizer: boke.Optimizer) -> None:
+    trial = optimizer.ask()
+    optimizer.tell(trial, bowl(trial.x))
 
 
 def of_tpe(X: Array, y: Array, seed: int = 0) -> Step:
@@ -292,6 +293,23 @@ def _batch(name: str, d: int, X: Array, start: float) -> Row:
     }  # fmt: skip
 
 
+def catalogue(scale: Scale) -> Iterator[Row]:
+    """ask + tell of BOKE over a finite set of points, d = 5: kernel sums at all of them kept by a pool, and made afresh."""
+    for n in scale.catalogues:
+        points = np.random.default_rng(0).random((n, 5))
+        space = boke.Space.from_arms(points)
+        for t in (100, 1000):
+            row: Row = {"points": n, "d": 5, "t": t}
+            for name in ("kept", "afresh"):
+                optimizer = boke.Optimizer(space, direction="maximize", policy=BOKE(), rng=0)
+                optimizer.history.pool = optimizer.history.pool if name == "kept" else None
+                optimizer.tell_many(points[:t], bowls(points[:t]))
+                step = partial(_ask_and_tell, optimizer)
+                row[f"{name}_first_ms"] = 1e3 * timed(step)
+                row[f"{name}_ms"] = 1e3 * float(np.median([timed(step) for _ in range(max(5, scale.steps // 5))]))
+            yield row
+
+
 def long_history(scale: Scale) -> Row:
     """tell_many, save, load, memory and forgetting at the largest size, d = 10."""
     t, d = max(scale.sizes), 10
@@ -371,6 +389,7 @@ PARTS: dict[str, Callable[[Scale], Any]] = {
     "sums": lambda scale: list(sums(scale)),
     "paper": lambda scale: list(paper(scale)),
     "batches": lambda scale: list(batches(scale)),
+    "catalogue": lambda scale: list(catalogue(scale)),
     "long_history": long_history,
     "quality": lambda scale: list(quality(scale)),
     "import_s": lambda scale: import_seconds(),

@@ -13,7 +13,7 @@ from boke_bench.tables import Table
 Record = dict[str, Any]
 Goal = tuple[str, str, bool]  # what was aimed at, what was measured, whether it was reached
 GRID = "#e3e5e8"
-PARTS = ("bulk", "sequential", "sums", "paper", "batches", "long_history", "quality", "import_s")
+PARTS = ("bulk", "sequential", "sums", "paper", "batches", "catalogue", "long_history", "quality", "import_s")
 
 
 def draw(record: Record) -> Figure:
@@ -164,6 +164,14 @@ def tables(record: Record) -> list[Table]:
                 [str(r["d"]), str(r["n"]), _name(r["optimizer"]), f"{r['ms_per_point']:.2f}", f"{r['mean_gap']:.3g}",
                  str(r["duplicates"])]
                 for r in record["batches"]
+            ],
+        ),
+        Table(
+            "ask + tell of BOKE over a finite set of points, d = 5, ms",
+            ["points", "observations", "sums kept", "sums made afresh", "the first, kept"],
+            [
+                [f"{r['points']:,}", f"{r['t']:,}", _ms(r["kept_ms"]), _ms(r["afresh_ms"]), _ms(r["kept_first_ms"])]
+                for r in record["catalogue"]
             ],
         ),
     ]  # fmt: skip
