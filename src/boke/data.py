@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from boke import elementary
-from boke.keys import Keys, Numbers, Taken, TakenPoints, row_keys
+from boke.compiled import NATIVE
+from boke.keys import Keys, Lot, Numbers, Taken, TakenPoints, row_keys
 from boke.space import MISMATCH, Array, Mask, Space
 
 
@@ -49,7 +50,7 @@ class Data:
     @property
     def taken(self) -> Taken:
         """All points, as something that knows them again."""
-        return TakenPoints(self.points)
+        return TakenPoints(self.X, self.silent)
 
     @property
     def best(self) -> Array:
@@ -59,7 +60,7 @@ class Data:
     def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
         """The k observations nearest to x (d,), nearest first: points and values."""
         rows = _nearest(self.X, x, k, space)
-        return self.X[rows], self.y[rows]
+        return self.X.take(rows, axis=0), self.y.take(rows)
 
     def nearest_silent(self, x: Array, k: int, space: Space) -> Array:
         """The k pending and failed points nearest to x (d,), nearest first."""
@@ -74,6 +75,14 @@ class Data:
         """Asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, values."""
         if len(self.numbers) != len(self.y):
             return self.numbers[:0], np.zeros(0, bool), self.y[:0]
+        if NATIVE is not None and isinstance(ours, Lot):
+            lot = ours.first, ours.salt, ours.least
+            numbers, successes, values = NATIVE.outcomes(self.numbers, self.y, self.asked, since, *lot)
+            return numbers, successes, values
+        return self.plain_outcomes(ours, since)
+
+    def plain_outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
+        """The same of trials with numbers, and its definition."""
         order = _increasing(self.numbers)
         y, numbers = self.y[order], self.numbers[order]
         before = np.append(-np.inf, np.maximum.accumulate(y)[:-1])
@@ -139,8 +148,16 @@ def _increasing(numbers: Numbers) -> Numbers:
 
 
 def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    """Rows of the k points of X (n, d) nearest to x (d,), nearest first and equally near ones by row."""
     if len(X) == 0:
         return np.empty(0, np.int64)
+    if NATIVE is None:
+        return plain_nearest(X, x, k, space)
+    return np.asarray(NATIVE.closest(features(X, space), features(x[None], space)[0], k))
+
+
+def plain_nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    """The same for a point at least, and its definition."""
     away = squared_distances(X, x, space)
     if len(away) < 4 * k:
         return np.argsort(away, kind="stable")[:k]

@@ -1,4 +1,4 @@
-// The Python module boke._native: sums, the local model, and the small loops around them.
+// The Python module boke._native: sums, the local model, data, and the small loops around them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "arrays.hpp"
 #include "cells.hpp"
 #include "choice.hpp"
+#include "data.hpp"
 #include "kernel.hpp"
 #include "local_gp.hpp"
 #include "nearest.hpp"
@@ -22,25 +22,6 @@
 using namespace boke;
 
 namespace {
-
-nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig> multipliers) {
-    const std::size_t n = rows.shape(0), d = rows.shape(1);
-    if (multipliers.shape(0) != d) throw std::invalid_argument("There must be a multiplier for each column.");
-    auto *keys = new std::uint64_t[std::max<std::size_t>(n, 1)];
-    nb::capsule owner(keys, [](void *memory) noexcept { delete[] static_cast<std::uint64_t *>(memory); });
-    for (std::size_t i = 0; i < n; ++i) {
-        std::uint64_t mixed = 0;
-        for (std::size_t j = 0; j < d; ++j) {
-            const double value = rows.data()[i * d + j] + 0.0;  // -0.0 becomes 0.0
-            std::uint64_t bits;
-            std::memcpy(&bits, &value, sizeof bits);
-            mixed += (bits ^ (bits >> 29)) * multipliers.data()[j];
-        }
-        mixed = (mixed ^ (mixed >> 32)) * 0x9E3779B97F4A7C15u;
-        keys[i] = mixed ^ (mixed >> 29);
-    }
-    return {keys, {n}, owner};
-}
 
 Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
                nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
@@ -51,19 +32,6 @@ Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::d
         for (std::size_t k = 0; k < d; ++k)
             result[i * d + k] = (static_cast<double>(points.data()[i * d + k] ^ shift.data()[k]) + 0.5) * 0x1p-32;
     return made(std::move(result), {n, d});
-}
-
-Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
-    std::vector<double> result(numbers.shape(0));
-    for (std::size_t i = 0; i < result.size(); ++i) {
-        std::uint64_t mixed = (static_cast<std::uint64_t>(numbers.data()[i]) ^ salt) * 0x9E3779B97F4A7C15u;
-        mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-        mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-        mixed ^= mixed >> 31;
-        result[i] = static_cast<double>(mixed >> 11) * 0x1p-53;
-    }
-    const std::size_t n = result.size();
-    return made(std::move(result), {n});
 }
 
 // Squared distances (n, m) of rows from others, or the largest of their differences.
@@ -242,8 +210,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Compiled kernel sums; boke.sums has their definition.";
     bind_sums(m);
     bind_local_gp(m);
-    m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
-    m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
+    bind_data(m);
     m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
