@@ -305,7 +305,7 @@ class History:
         rows = slice(first, first + len(values))
         self._value[rows] = values
         self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
-        self._told_at[rows] = self.arrivals + np.arange(len(values))
+        self._told_at[rows] = np.arange(self.arrivals, self.arrivals + len(values))
         self.arrivals += len(values)
         if reason is not None:
             self._reasons[first] = reason

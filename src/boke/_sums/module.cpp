@@ -34,6 +34,27 @@ Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::d
     return made(std::move(result), {n, d});
 }
 
+// f(entry, low, high) of every entry of x (n, d), with the corners (d) of a box.
+template <double (*function)(double, double, double)>
+Result within(Matrix x, Vector low, Vector high) {
+    const std::size_t n = x.shape(0), d = x.shape(1);
+    if (low.shape(0) != d || high.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(n * d);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < d; ++j) result[i * d + j] = function(x.data()[i * d + j], low.data()[j], high.data()[j]);
+    return made(std::move(result), {n, d});
+}
+
+double inside(double x, double low, double high) {
+    const double at = (x - low) / (high - low);
+    return at <= 0.0 ? 0.0 : at >= 1.0 ? 1.0 : at;
+}
+
+double between(double x, double low, double high) {
+    const double at = low * (1.0 - x) + high * x;
+    return at < low ? low : at > high ? high : at;
+}
+
 // Squared distances (n, m) of rows from others, or the largest of their differences.
 Result distances(Matrix x, Matrix others, bool largest, const std::string &instructions) {
     const std::size_t n = x.shape(0), m = others.shape(0), d = x.shape(1);
@@ -213,6 +234,8 @@ NB_MODULE(_native, m) {
     bind_data(m);
     m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
+    m.def("inside", within<inside>, "Points of a box in the unit cube; boke.space has its definition.");
+    m.def("between", within<between>, "Points of the unit cube in a box; boke.space has its definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
     m.def("exp", each<std::exp>, "exp of the C library.");
