@@ -69,7 +69,8 @@ class Data:
     def reach(self, x: Array, k: int, space: Space) -> float:
         """Half the side of the smallest box around x (d,) with k observations in it, categories left aside."""
         away = box_distances(self.X, x, space)
-        return float(np.sort(away)[min(k, len(away)) - 1])
+        k = min(k, len(away))
+        return float(np.partition(away, k - 1)[k - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         """Asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, values."""
@@ -126,6 +127,8 @@ def squared_distances(X: Array, x: Array, space: Space) -> Array:
 
 def box_distances(X: Array, x: Array, space: Space) -> Array:
     """Largest differences (n,) of the numeric columns."""
+    if not space.mixed:
+        return np.asarray(elementary.largest_differences(x[None], X)[0])
     return np.asarray(np.abs(X - x)[:, ~space.categorical].max(axis=1, initial=0.0))
 
 

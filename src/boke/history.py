@@ -23,7 +23,7 @@ from boke.view import Index, View
 LONGEST = 1 << 62
 NOTHING = np.empty(0, np.uint64), np.empty(0, np.int64)  # keys and rows
 FORGETTING = 0x5851F42D4C957F2D  # salt of the ages at which trials are forgotten
-INDEXED = 2000  # trials from which on an index is kept; below, looking at all rows costs less
+INDEXED = 2000 if NATIVE is None else 4000  # trials from which on an index is kept; below, all rows cost less
 
 HORIZON = 1000  # pending trials that count are among so many of the last numbers,
 PATIENCE = 7  # and no more newer ones than this have come back for each that is out: killed workers never tell theirs

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
-from boke.elementary import largest_differences
 from boke.keys import Keys, Numbers, Runs, Taken, row_keys
 from boke.space import Array, Mask, Space
 
@@ -140,7 +139,7 @@ class Index:
     def reach(self, x: Array, k: int) -> float:
         k = min(k, self.count)
         rows = self._box.nearest(self.columns.x, x, k, self._counts, partial(self._search, x, True))
-        return float(np.sort(box_distances(self.columns.x[rows], x, self.space))[k - 1])
+        return float(np.partition(box_distances(self.columns.x[rows], x, self.space), k - 1)[k - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         asked = self._asked[: self._asks]
@@ -283,8 +282,6 @@ class Index:
         return np.asarray(np.sqrt(np.concatenate([*parts, np.empty(0)])))
 
     def _box_distances(self, X: Array, x: Array) -> Array:
-        if not self.space.mixed:
-            return np.asarray(largest_differences(x[None], X)[0])
         return box_distances(X, x, self.space)
 
 
