@@ -134,6 +134,8 @@ class Runs:
     def has(self, keys: Keys, alive: Callable[[Numbers], Mask]) -> Mask:
         """Which keys (n,) belong to a number that is alive."""
         found = np.zeros(len(keys), bool)
+        if NATIVE is not None and not NATIVE.anywhere([known for known, _ in self._runs], keys):
+            return found  # as a rule: a suggestion is new
         for known, numbers in self._runs:
             first, last = np.searchsorted(known, keys), np.searchsorted(known, keys, side="right")
             for i in np.flatnonzero((last > first) & ~found):

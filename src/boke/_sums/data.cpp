@@ -2,6 +2,7 @@
 #include "data.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cmath>
@@ -67,6 +68,14 @@ nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, Keys multipliers) {
     Fresh<std::uint64_t> keys(n);
     for (std::size_t i = 0; i < n; ++i) keys[i] = key_of(parts(rows.data() + i * d, d, multipliers.data()));
     return keys.array({n});
+}
+
+// Whether any of the keys is in one of the sorted runs.
+bool anywhere(const std::vector<Keys> &runs, Keys keys) {
+    for (const Keys &run : runs)
+        for (std::size_t i = 0; i < keys.shape(0); ++i)
+            if (std::binary_search(run.data(), run.data() + run.shape(0), keys.data()[i])) return true;
+    return false;
 }
 
 double uniform(std::int64_t number, std::uint64_t salt) {
@@ -346,6 +355,7 @@ nb::tuple collected(Matrix x, Vector told, Column<std::uint8_t> state, Numbers t
 
 void bind_data(nb::module_ &m) {
     m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
+    m.def("anywhere", anywhere, "Whether any of some keys is known; boke.keys has its definition.");
     m.def("uniform", uniforms, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("drawn", drawn, "Which trials are of a lot; boke.keys has its definition.");
     m.def("among", among, "Which of a few rows are known; boke.keys has its definition.");
