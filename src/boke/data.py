@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from boke import elementary
 from boke.compiled import NATIVE
 from boke.keys import Keys, Lot, Numbers, Taken, TakenPoints, row_keys
+from boke.parameters import cell
 from boke.space import MISMATCH, Array, Mask, Space
 
 
@@ -113,11 +115,16 @@ def features(X: Array, space: Space) -> Array:
     """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
     if not space.mixed:
         return X
-    columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
+    columns = [X[:, ~space.categorical]]
     for j in np.flatnonzero(space.categorical):
-        code = np.floor(X[:, j] * space.cells[j]).astype(int)
-        columns.append(np.eye(space.cells[j])[np.minimum(code, space.cells[j] - 1)] * (MISMATCH / math.sqrt(2.0)))
-    return np.hstack(columns)
+        columns.append(_corners(space.cells[j])[cell(X[:, j], space.cells[j])])
+    return np.concatenate(columns, axis=1)
+
+
+@lru_cache(maxsize=8)
+def _corners(cells: int) -> Array:
+    """What the categories (cells, cells) of a column become."""
+    return np.eye(cells) * (MISMATCH / math.sqrt(2.0))
 
 
 def squared_distances(X: Array, x: Array, space: Space) -> Array:
