@@ -66,7 +66,10 @@ nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, Keys multipliers) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
     if (multipliers.shape(0) != d) throw std::invalid_argument("There must be a multiplier for each column.");
     Fresh<std::uint64_t> keys(n);
-    for (std::size_t i = 0; i < n; ++i) keys[i] = key_of(parts(rows.data() + i * d, d, multipliers.data()));
+    {
+        nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < n; ++i) keys[i] = key_of(parts(rows.data() + i * d, d, multipliers.data()));
+    }
     return keys.array({n});
 }
 
@@ -192,16 +195,16 @@ nb::ndarray<nb::numpy, std::int64_t> closest(Matrix points, Vector x, std::size_
 // Rows in the order of the trials' numbers, no two of which are equal; where they are dense, without sorting.
 std::vector<std::int64_t> increasing(const std::int64_t *numbers, std::size_t n) {
     const std::int64_t most = n ? *std::max_element(numbers, numbers + n) : 0;
-    std::vector<std::int64_t> rows(n);
-    for (std::size_t i = 0; i < n; ++i) rows[i] = static_cast<std::int64_t>(i);
     if (static_cast<std::size_t>(most) >= 4 * n) {
+        std::vector<std::int64_t> rows(n);
+        for (std::size_t i = 0; i < n; ++i) rows[i] = static_cast<std::int64_t>(i);
         std::sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) { return numbers[a] < numbers[b]; });
         return rows;
     }
     std::vector<std::int64_t> table(static_cast<std::size_t>(most) + 1, -1);
     for (std::size_t i = 0; i < n; ++i) table[static_cast<std::size_t>(numbers[i])] = static_cast<std::int64_t>(i);
-    std::copy_if(table.begin(), table.end(), rows.begin(), [](std::int64_t row) { return row >= 0; });
-    return rows;
+    table.erase(std::remove(table.begin(), table.end(), -1), table.end());
+    return table;
 }
 
 // (numbers, which beat all before, values) of the asked trials of a lot from `since` on.

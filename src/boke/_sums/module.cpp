@@ -40,8 +40,10 @@ Result within(Matrix x, Vector low, Vector high) {
     const std::size_t n = x.shape(0), d = x.shape(1);
     if (low.shape(0) != d || high.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
     std::vector<double> result(n * d);
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < d; ++j) result[i * d + j] = function(x.data()[i * d + j], low.data()[j], high.data()[j]);
+    {
+        nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < n * d; ++i) result[i] = function(x.data()[i], low.data()[i % d], high.data()[i % d]);
+    }
     return made(std::move(result), {n, d});
 }
 
