@@ -11,7 +11,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,11 +63,11 @@ class Float:
                     f"Got step={self.step} for low={self.low}, high={self.high}."
                 )
 
-    @cached_property
+    @property
     def cells(self) -> int:
         if self.low == self.high:
             return 1
-        return 0 if self.step is None else int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
+        return 0 if self.step is None else _steps(self.low, self.high, self.step) + 1
 
     @property
     def plain(self) -> bool:
@@ -282,11 +282,17 @@ def _store(parameter: Any, **values: Any) -> None:
         object.__setattr__(parameter, name, value)
 
 
+# not kept in the parameter: hosts look for changes of what they were given
+@lru_cache(maxsize=1 << 10)
+def _steps(low: float, high: float, step: float) -> int:
+    return int((_exact(high) - _exact(low)) / _exact(step))
+
+
 @lru_cache(maxsize=1 << 14)
 def _on_grid(low: float, step: float, index: int) -> float:
     # decimal arithmetic: the grid of Float(0, 1, step=0.1) contains 0.3, not 0.30000000000000004
     return float(_exact(low) + index * _exact(step))
 
 
-def _exact(value: float | None) -> Decimal:
+def _exact(value: float) -> Decimal:
     return Decimal(repr(value))
