@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from boke.data import Data, _increasing, features
+from boke.data import Data, _increasing, _nearest, features, plain_nearest
+from boke.keys import Lot
 from boke.space import Categorical, Float, Space
 
 MIXED = Space({"a": Float(0, 1), "c": Categorical(["x", "y", "z"])})
@@ -33,6 +34,36 @@ def test_success_is_judged_in_the_order_of_numbers():
 def test_trial_numbers_in_order(numbers):
     numbers = np.array(numbers, dtype=np.int64)
     np.testing.assert_array_equal(_increasing(numbers), np.argsort(numbers))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_outcomes_of_a_lot_are_those_of_its_numbers(seed):
+    rng = np.random.default_rng(seed)
+    t = [0, 1, 2, 30, 300][seed % 5]
+    numbers = rng.permutation([t, 3 * t, 50 * t][seed % 3])[:t]
+    asked = None if seed % 2 else rng.random(t) < 0.7
+    data = Data(
+        np.zeros((t, 1)), rng.choice([-0.0, 0.0, 1.0, *rng.normal(size=50)], size=t), np.zeros((0, 1)), numbers, asked
+    )
+    lot, since = Lot(int(rng.integers(20)), 7, 0.4), int(rng.integers(40))
+    for compiled, plain in zip(data.outcomes(lot, since), data.plain_outcomes(lot, since), strict=True):
+        assert compiled.dtype == plain.dtype and compiled.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("space", [Space.of([(0, 1)]), Space.of([(0, 1)] * 3), MIXED], ids=["1", "3", "mixed"])
+@pytest.mark.parametrize("n", [0, 1, 5, 60, 500])
+def test_nearest_rows_are_the_plain_ones(n, space):
+    rng = np.random.default_rng(n)
+    fine = rng.random((n, space.dim))
+    for X in (
+        space.snap(fine),
+        space.snap(np.round(2.0 * fine) / 2.0),
+        np.asfortranarray(space.snap(fine)),
+    ):  # with ties
+        for k in (1, 4, 50, 1000):
+            x = X[n // 2] if n else np.zeros(space.dim)
+            plain = plain_nearest(X, x, k, space) if n else np.empty(0, np.int64)
+            np.testing.assert_array_equal(_nearest(X, x, k, space), plain)
 
 
 def test_data_without_numbers_have_no_outcomes():

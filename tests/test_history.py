@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boke import history as module
+from boke.compiled import NATIVE
 from boke.data import Data
 from boke.history import HORIZON, LONGEST, PATIENCE, History, Memory, State, as_value, oldest
 from boke.keys import row_keys
@@ -383,6 +385,53 @@ def test_the_order_that_is_kept_is_that_of_a_history_asked_for_the_first_time(se
             same_data(history.data(sign, discourage=discourage), kept)
             history._known = known
     assert len(told_) > 20
+
+
+@pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
+@pytest.mark.parametrize(
+    "memory", [None, Memory(window=40), Memory(half_life=30.0)], ids=["all", "window", "half-life"]
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_compiled_data_are_the_plain_ones(seed, memory, monkeypatch):
+    """To the last bit, whatever was known before: copies are asked for the same by both ways, now and then."""
+    rng = np.random.default_rng(seed)
+    one, other, open_ = *(History(Space.of([(0, 1)] * (1 + seed % 3)), memory) for _ in range(2)), []
+    grid = np.array([0.0, -0.0, 0.5, 1.0])
+
+    def both(*arguments, **options):
+        compiled = one.data(*arguments, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "NATIVE", None)
+            plain = other.data(*arguments, **options)
+        for name in ("X", "y", "silent", "numbers", "asked", "keys"):
+            a, b = getattr(compiled, name), getattr(plain, name)
+            assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+    both(1.0, discourage=True)
+    for step in range(250):
+        choice = rng.random()
+        if choice < 0.5 or not open_:
+            point = rng.choice(grid, size=(1, one.space.dim)) if rng.random() < 0.3 else rng.random((1, one.space.dim))
+            number, _ = (history.append(point, asked=choice < 0.4) for history in (one, other))
+            if rng.random() < 0.9:
+                open_.append(number)
+        elif choice < 0.95:
+            number = open_.pop(rng.integers(len(open_)))
+            usual = step > 20 and rng.random() < 0.8
+            value = (
+                rng.normal(size=1) if usual else rng.choice([0.0, -0.0, 2.0, np.nan, -np.nan, np.inf, -np.inf], size=1)
+            )
+            for history in (one, other):
+                history.finish(number, value)
+        else:
+            number = int(rng.integers(len(one)))
+            open_ = [n for n in open_ if n != number]
+            for history in (one, other):
+                history.remove(number)
+        if rng.random() < 0.5:
+            both(rng.choice([1.0, -1.0]), discourage=bool(rng.random() < 0.7))
+        if rng.random() < 0.1:
+            both(1.0, before=int(rng.integers(len(one))), discourage=bool(rng.random() < 0.7))
 
 
 # forgetting

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke.keys import TakenPoints, plain_row_keys, plain_uniform, row_keys, uniform
+from boke.keys import FEW, Lot, TakenPoints, plain_row_keys, plain_uniform, row_keys, uniform
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 200])
@@ -26,6 +26,34 @@ def test_taken_points_are_known_again():
     asked = np.vstack([X[7], X[7] + 1e-16 * (X[7] == 0), np.nextafter(X[9], 2.0)])
     assert TakenPoints(X)(asked).tolist() == [True, True, False]
     assert not TakenPoints(X[:0])(asked).any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_taken_points_are_known_again_by_all_ways(seed):
+    rng = np.random.default_rng(seed)
+    d, grid = rng.integers(1, 6), np.array([-0.0, 0.0, 0.5, 1.0])
+    X, S, rows = (rng.choice(grid, size=(n, d)) for n in (rng.integers(0, 12), rng.integers(0, 4), FEW - 1))
+    taken = TakenPoints(X, S)
+    expected = [any((row == x).all() for x in [*X, *S]) for row in rows]
+    assert len(taken) == len(X) + len(S)
+    for known in (
+        taken(rows),
+        taken.plain(rows),
+        taken(np.repeat(rows, 2, axis=0))[::2],
+        taken(np.asfortranarray(rows)),
+    ):
+        assert known.tolist() == expected
+
+
+@pytest.mark.parametrize("first", [0, 3, 100])
+@pytest.mark.parametrize("least", [0.0, 0.05, 0.525, 1.0])
+def test_a_lot_is_known_by_its_numbers(first, least):
+    numbers, salt = np.random.default_rng(0).permutation(2000), 2**64 - 5
+    lot = Lot(first, salt, least)
+    np.testing.assert_array_equal(lot(numbers), (numbers >= first) & (uniform(numbers, salt) >= least))
+    np.testing.assert_array_equal(lot(numbers), lot.plain(numbers))
+    np.testing.assert_array_equal(lot(numbers[::3]), lot.plain(numbers[::3]))
+    assert abs(lot(numbers).sum() / (2000 - first) - (1.0 - least)) < 0.03
 
 
 def test_hashed_numbers_are_uniform_and_depend_on_the_salt():

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds
 
-from boke.space import Categorical, Float, Int, Space
+from boke.space import Categorical, Float, Int, Space, between, inside, plain_between, plain_inside
 
 UNITS = st.floats(0, 1) | st.sampled_from([0.0, 5e-324, 0.5, np.nextafter(0.5, 0), np.nextafter(1, 0), 1.0])
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -31,6 +31,21 @@ EXTREME = [
     (-1e308, -1e308),
     (5e-324, 1.7976931348623157e308),
 ]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_compiled_maps_of_plain_intervals_are_the_plain_ones(n):
+    ranges = [(a, b) for a, b in [*EXTREME, (-5.0, 10.0), (-3.0, 0.0), (1e-3, 0.3)] if Float(a, b).plain]
+    low, high = np.array(ranges).T.copy()
+    unit = np.random.default_rng(n).random((n, len(ranges)))
+    unit[:1], unit[1:2], unit[2:3] = 0.0, 1.0, 5e-324
+    native = plain_between(unit, low, high)
+    beyond = np.where(unit < 0.5, native - 1.0, native + 1.0)
+    for X in (unit, unit[:, ::-1][:, ::-1], np.asfortranarray(unit)):
+        assert between(X, low, high).tobytes() == native.tobytes()
+    for X in (native, beyond):
+        with np.errstate(over="ignore"):  # far beyond a range of 5e-324
+            assert inside(X, low, high).tobytes() == plain_inside(X, low, high).tobytes()
 
 
 @st.composite

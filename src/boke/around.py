@@ -140,8 +140,8 @@ class _Neighbourhood:
         """As ``Around.nearest``; None where this neighbourhood is too small to tell."""
         if sum(map(len, self.tail)) > TAIL:
             self._merge(X, alive)
-        late = np.concatenate([*self.tail, self.rows[:0]])
-        late = late[alive(late)]
+        self.tail = [np.concatenate([*self.tail, self.rows[:0]])]
+        late = self.tail[0][alive(self.tail[0])]
         shift = float(self.metric(x[None], self.anchor)[0])
         seen = min(len(self.rows), 2 * k)
         while True:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from boke import elementary
-from boke.keys import Keys, Numbers, Taken, TakenPoints, row_keys
+from boke.compiled import NATIVE
+from boke.keys import Keys, Lot, Numbers, Taken, TakenPoints, row_keys
+from boke.parameters import cell
 from boke.pool import Pool
 from boke.space import MISMATCH, Array, Mask, Space
 
@@ -52,7 +55,7 @@ class Data:
     @property
     def taken(self) -> Taken:
         """All points, as something that knows them again."""
-        return TakenPoints(self.points)
+        return TakenPoints(self.X, self.silent)
 
     @property
     def best(self) -> Array:
@@ -62,7 +65,7 @@ class Data:
     def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
         """The k observations nearest to x (d,), nearest first: points and values."""
         rows = _nearest(self.X, x, k, space)
-        return self.X[rows], self.y[rows]
+        return self.X.take(rows, axis=0), self.y.take(rows)
 
     def nearest_silent(self, x: Array, k: int, space: Space) -> Array:
         """The k pending and failed points nearest to x (d,), nearest first."""
@@ -71,12 +74,21 @@ class Data:
     def reach(self, x: Array, k: int, space: Space) -> float:
         """Half the side of the smallest box around x (d,) with k observations in it, categories left aside."""
         away = box_distances(self.X, x, space)
-        return float(np.sort(away)[min(k, len(away)) - 1])
+        k = min(k, len(away))
+        return float(np.partition(away, k - 1)[k - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         """Asked trials from number ``since`` on that ``ours`` says yes to, which of them beat all before, values."""
         if len(self.numbers) != len(self.y):
             return self.numbers[:0], np.zeros(0, bool), self.y[:0]
+        if NATIVE is not None and isinstance(ours, Lot):
+            lot = ours.first, ours.salt, ours.least
+            numbers, successes, values = NATIVE.outcomes(self.numbers, self.y, self.asked, since, *lot)
+            return numbers, successes, values
+        return self.plain_outcomes(ours, since)
+
+    def plain_outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
+        """The same of trials with numbers, and its definition."""
         order = _increasing(self.numbers)
         y, numbers = self.y[order], self.numbers[order]
         before = np.append(-np.inf, np.maximum.accumulate(y)[:-1])
@@ -106,11 +118,16 @@ def features(X: Array, space: Space) -> Array:
     """What distances are measured in: numeric columns, and for a category one column each, MISMATCH apart."""
     if not space.mixed:
         return X
-    columns = [X[:, [j]] for j in np.flatnonzero(~space.categorical)]
+    columns = [X[:, ~space.categorical]]
     for j in np.flatnonzero(space.categorical):
-        code = np.floor(X[:, j] * space.cells[j]).astype(int)
-        columns.append(np.eye(space.cells[j])[np.minimum(code, space.cells[j] - 1)] * (MISMATCH / math.sqrt(2.0)))
-    return np.hstack(columns)
+        columns.append(_corners(space.cells[j])[cell(X[:, j], space.cells[j])])
+    return np.concatenate(columns, axis=1)
+
+
+@lru_cache(maxsize=8)
+def _corners(cells: int) -> Array:
+    """What the categories (cells, cells) of a column become."""
+    return np.eye(cells) * (MISMATCH / math.sqrt(2.0))
 
 
 def squared_distances(X: Array, x: Array, space: Space) -> Array:
@@ -120,6 +137,8 @@ def squared_distances(X: Array, x: Array, space: Space) -> Array:
 
 def box_distances(X: Array, x: Array, space: Space) -> Array:
     """Largest differences (n,) of the numeric columns."""
+    if not space.mixed:
+        return np.asarray(elementary.largest_differences(x[None], X)[0])
     return np.asarray(np.abs(X - x)[:, ~space.categorical].max(axis=1, initial=0.0))
 
 
@@ -142,8 +161,16 @@ def _increasing(numbers: Numbers) -> Numbers:
 
 
 def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    """Rows of the k points of X (n, d) nearest to x (d,), nearest first and equally near ones by row."""
     if len(X) == 0:
         return np.empty(0, np.int64)
+    if NATIVE is None:
+        return plain_nearest(X, x, k, space)
+    return np.asarray(NATIVE.closest(features(X, space), features(x[None], space)[0], k))
+
+
+def plain_nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+    """The same for a point at least, and its definition."""
     away = squared_distances(X, x, space)
     if len(away) < 4 * k:
         return np.argsort(away, kind="stable")[:k]

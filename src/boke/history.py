@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.data import Data, finite
 from boke.elementary import log
-from boke.keys import Keys, Numbers, by_key, row_keys, uniform
+from boke.keys import Keys, Numbers, by_key, multipliers, row_keys, uniform
 from boke.pool import Pool
 from boke.space import Array, Mask, Space
 from boke.view import Index, View
 
 LONGEST = 1 << 62
+NOTHING = np.empty(0, np.uint64), np.empty(0, np.int64)  # keys and rows
 FORGETTING = 0x5851F42D4C957F2D  # salt of the ages at which trials are forgotten
 CATALOGUE = 1000  # points of a finite space from which on kernel sums at all of them are kept
-INDEXED = 2000  # trials from which on an index is kept; below, looking at all rows costs less
+INDEXED = 2000 if NATIVE is None else 4000  # trials from which on an index is kept; below, all rows cost less
 
 HORIZON = 1000  # pending trials that count are among so many of the last numbers,
 PATIENCE = 7  # and no more newer ones than this have come back for each that is out: killed workers never tell theirs
@@ -121,6 +123,68 @@ class Memory:
             ages = -self.half_life * log(1.0 - uniform(rows, FORGETTING)) / math.log(2.0)
             span = np.minimum(span, np.minimum(ages, float(LONGEST)).astype(np.int64) + 1)
         return np.asarray(span, dtype=np.int64)
+
+
+def plain_collected(
+    x: Array,
+    value: Array,
+    state: NDArray[np.uint8],
+    told_at: NDArray[np.int64],
+    asked_at: NDArray[np.int64],
+    n: int,
+    arrivals: int,
+    remembered: Mask | None,
+    sign: float,
+    discourage: bool,
+    keys: Keys,
+    rows: Numbers,
+) -> tuple[Array, Array, Array, Numbers, Mask, Keys, bool]:
+    """The definition of what ``History.data`` is made of: that of the first n trials, after so many arrivals.
+
+    Args:
+        x: Columns of the history, of n rows at least, down to ``asked_at``.
+        value: See there.
+        state: See there.
+        told_at: See there.
+        asked_at: See there.
+        n: How many trials there are.
+        arrivals: How many results had arrived; those of later ones are pending.
+        remembered: Which trials (n,) are not forgotten; None is all of them.
+        sign: Factor of the values.
+        discourage: Whether failures count as values, where there are any.
+        keys: Those of the content of some rows, in order; others are made.
+        rows: The rows that they belong to.
+
+    Returns:
+        Points, values, silent points, numbers, which were asked for, keys, and whether all values are finite.
+    """
+    asked, known = asked_at[:n] >= 0, told_at[:n] < arrivals
+    pending, complete, failed = (state[:n] == s.value for s in (State.PENDING, State.COMPLETE, State.FAILED))
+    pending |= (complete | failed) & ~known
+    complete, failed = complete & known, failed & known
+    pending[: oldest(pending, (complete | failed) & asked)] = False
+    if remembered is not None:
+        complete, failed, pending = complete & remembered, failed & remembered, pending & remembered
+    if discourage and complete.any():
+        complete, silent = complete | failed, pending
+    else:
+        silent = pending | failed
+    keys, numbers = _ordered(x, sign * value[:n], complete, keys, rows)
+    y, S = sign * value[numbers], x[:n][silent]
+    S = S[np.argsort(row_keys(S), kind="stable")]
+    return x[numbers], y, S, numbers, asked[numbers], keys, bool(np.isfinite(y).all())
+
+
+def _ordered(x: Array, y: Array, chosen: Mask, keys: Keys, rows: Numbers) -> tuple[Keys, Numbers]:
+    """The rows that a mask (n,) chooses, with the keys of their content, in the order of these; some are known."""
+    here = rows < len(chosen)
+    here[here] = chosen[rows[here]]
+    keys, rows, fresh = keys[here], rows[here], chosen.copy()
+    fresh[rows] = False
+    new = np.flatnonzero(fresh)
+    told = np.where(np.isnan(y[new]), np.nan, y[new])  # one nan of all: its bits are part of the key
+    made = row_keys(np.column_stack([x[new], told]))
+    return by_key(np.concatenate([keys, made]), np.concatenate([rows, new]))
 
 
 class History:
@@ -245,7 +309,7 @@ class History:
         rows = slice(first, first + len(values))
         self._value[rows] = values
         self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
-        self._told_at[rows] = self.arrivals + np.arange(len(values))
+        self._told_at[rows] = np.arange(self.arrivals, self.arrivals + len(values))
         self.arrivals += len(values)
         if reason is not None:
             self._reasons[first] = reason
@@ -291,53 +355,21 @@ class History:
         """
         if before is None and self._n >= INDEXED and (view := self._view(sign, discourage)) is not None:
             return view
-        n = self._n if before is None else before
-        states, x, asked = self._state[:n], self._x[:n], self._asked_at[:n] >= 0
-        complete, failed, pending = (states == state.value for state in (State.COMPLETE, State.FAILED, State.PENDING))
-        if before is not None:
-            known = self._told_at[:n] < self._asked_at[before]
-            pending |= (complete | failed) & ~known
-            complete, failed = complete & known, failed & known
-        if pending.any():
-            pending[: oldest(pending, (complete | failed) & asked)] = False
-        if self.memory is not None:
-            remembered = self._remembered(np.arange(n), n)
-            complete, failed, pending = complete & remembered, failed & remembered, pending & remembered
-        if discourage and complete.any():
-            complete, silent = complete | failed, pending
+        n, arrivals = (self._n, LONGEST) if before is None else (before, int(self._asked_at[before]))
+        columns = self._x, self._value, self._state, self._told_at, self._asked_at
+        remembered = None if self.memory is None else np.asarray(self._remembered(np.arange(n), n))
+        known = self._known.get(sign, NOTHING)  # most of the order, from the last time: a told trial never changes
+        asked_for = *columns, n, arrivals, remembered, sign, discourage, *known
+        if NATIVE is None:
+            X, y, silent, numbers, asked, keys, usual = plain_collected(*asked_for)
         else:
-            silent = pending | failed
-        keys, numbers = self._ordered(sign, complete)
-        y = sign * self._value[numbers]
-        missing = np.isnan(y)
-        if missing.any():
-            y[missing] = np.nanmin(y, initial=np.inf)
-        S = x[silent]
-        if len(S):
-            S = S[np.argsort(row_keys(S), kind="stable")]
-        return Data(x[numbers], finite(y), S, numbers, asked[numbers], keys, self.pool if before is None else None)
-
-    def _ordered(self, sign: float, complete: Mask) -> tuple[Keys, Numbers]:
-        """The rows that a mask (n,) chooses, with the keys of their content, in the order of these.
-
-        Most of them are known from the last time: a told trial never changes.
-        """
-        keys, rows = self._known.get(sign, (np.empty(0, np.uint64), np.empty(0, np.int64)))
-        if len(complete) < self._n:  # rows that came later may be known already
-            complete = np.concatenate([complete, np.zeros(self._n - len(complete), bool)])
-        here = complete[rows]
-        if not here.all():
-            keys, rows = keys[here], rows[here]
-        fresh = complete.copy()
-        fresh[rows] = False
-        if fresh.any():
-            new = np.flatnonzero(fresh)
-            y = sign * self._value[new]
-            y[np.isnan(y)] = np.nan  # one nan of all: its bits are part of the key
-            made = row_keys(np.concatenate([self._x[new], y[:, None]], axis=1))
-            keys, rows = by_key(np.concatenate([keys, made]), np.concatenate([rows, new]))
-        self._known[sign] = keys, rows
-        return keys, rows
+            hashes = multipliers(self.space.dim + 1), multipliers(self.space.dim)
+            X, y, silent, numbers, asked, keys, usual = NATIVE.collected(*asked_for, *hashes, HORIZON, PATIENCE)
+        self._known[sign] = keys, numbers
+        if not usual:
+            y[np.isnan(y)] = np.nanmin(y, initial=np.inf)
+            y = finite(y)
+        return Data(X, y, silent, numbers, asked, keys, self.pool if before is None else None)
 
     def _view(self, sign: float, discourage: bool) -> View | None:
         """The same by an index; whoever still holds a view when the history changes keeps what it saw.

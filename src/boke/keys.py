@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -21,20 +22,21 @@ FEW = 8  # rows that are compared with all others sooner than these are sorted
 def row_keys(rows: Array) -> Keys:
     """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
     if NATIVE is not None:
-        return np.asarray(NATIVE.row_keys(np.ascontiguousarray(rows), _multipliers(rows.shape[1])))
+        return np.asarray(NATIVE.row_keys(np.ascontiguousarray(rows), multipliers(rows.shape[1])))
     return plain_row_keys(rows)
 
 
 def plain_row_keys(rows: Array) -> Keys:
     """The same, and its definition."""
     bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # + 0.0 makes -0.0 the same as 0.0
-    mixed = ((bits ^ (bits >> np.uint64(29))) * _multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
+    mixed = ((bits ^ (bits >> np.uint64(29))) * multipliers(bits.shape[1])).sum(axis=1, dtype=np.uint64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(mixed ^ (mixed >> np.uint64(29)))
 
 
 @lru_cache(maxsize=64)
-def _multipliers(d: int) -> Keys:
+def multipliers(d: int) -> Keys:
+    """Those of the columns of a row."""
     return np.random.default_rng(d).integers(2**63, size=d, dtype=np.uint64) * 2 + 1
 
 
@@ -54,6 +56,31 @@ def plain_uniform(numbers: Numbers, salt: int) -> Array:
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
 
 
+@dataclass(frozen=True)
+class Lot:
+    """Trials that chance has chosen, known by their numbers alone.
+
+    Attributes:
+        first: The number from which on there are any.
+        salt: What their hashed numbers are made with.
+        least: The smallest hashed number that is chosen.
+    """
+
+    first: int
+    salt: int
+    least: float
+
+    def __call__(self, numbers: Numbers) -> Mask:
+        """Which trials (n,) are of this lot."""
+        if NATIVE is not None:
+            return np.asarray(NATIVE.drawn(numbers, self.first, self.salt, self.least))
+        return self.plain(numbers)
+
+    def plain(self, numbers: Numbers) -> Mask:
+        """The same, and its definition."""
+        return np.asarray((numbers >= self.first) & (plain_uniform(numbers, self.salt) >= self.least))
+
+
 class Taken(Protocol):
     """Points that were asked for or told already: how many, and which of some rows (n, d) are among them."""
 
@@ -62,22 +89,29 @@ class Taken(Protocol):
 
 
 class TakenPoints:
-    """The points (n, d) themselves."""
+    """The points (n, d) themselves, in one array or two."""
 
-    def __init__(self, points: Array) -> None:
-        self._keys = row_keys(points)
-        self._sorted = False
+    def __init__(self, points: Array, others: Array | None = None) -> None:
+        self._points, self._others = points, points[:0] if others is None else others
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._points) + len(self._others)
 
     def __call__(self, rows: Array) -> Mask:
-        keys = row_keys(rows)
-        if len(keys) < FEW or len(self._keys) == 0:
-            return np.asarray((keys[:, None] == self._keys).any(axis=1))
-        if not self._sorted:
-            self._keys, self._sorted = np.sort(self._keys), True
-        return np.asarray(self._keys[np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)] == keys)
+        if NATIVE is not None and len(rows) < FEW:
+            return np.asarray(NATIVE.among(rows, self._points, self._others))
+        return self.plain(rows)
+
+    def plain(self, rows: Array) -> Mask:
+        """The same, and its definition."""
+        if len(self) == 0:
+            return np.zeros(len(rows), bool)
+        keys, known = row_keys(rows), self._sorted
+        return np.asarray(known[np.minimum(np.searchsorted(known, keys), len(known) - 1)] == keys)
+
+    @cached_property
+    def _sorted(self) -> Keys:
+        return np.sort(row_keys(np.vstack([self._points, self._others])))
 
 
 class Runs:
@@ -100,6 +134,8 @@ class Runs:
     def has(self, keys: Keys, alive: Callable[[Numbers], Mask]) -> Mask:
         """Which keys (n,) belong to a number that is alive."""
         found = np.zeros(len(keys), bool)
+        if NATIVE is not None and not NATIVE.anywhere([known for known, _ in self._runs], keys):
+            return found  # as a rule: a suggestion is new
         for known, numbers in self._runs:
             first, last = np.searchsorted(known, keys), np.searchsorted(known, keys, side="right")
             for i in np.flatnonzero((last > first) & ~found):

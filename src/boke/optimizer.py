@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -325,20 +325,21 @@ class Optimizer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def _step(self, records: Callable[[], Iterable[Record]], *, told: bool = False) -> Iterator[None]:
-        """One change of the history: first in the log, then here. Ctrl-C waits until both are done."""
-        if self._log is None:
-            yield
-            return
+    def _step(self, records: Callable[[], Iterable[Record]], *, told: bool = False) -> AbstractContextManager[None]:
+        """One change of the history: first in the log, if there is one, then here."""
+        return nullcontext() if self._log is None else self._logged(self._log, records(), told)
+
+    @contextmanager
+    def _logged(self, log: Journal, records: Iterable[Record], told: bool) -> Iterator[None]:
+        """Ctrl-C waits until both are done."""
         with uninterrupted():
-            self._log.append(records(), sync=told and self._durable)
+            log.append(records, sync=told and self._durable)
             yield
-        if self._log.long:
+        if log.long:
             try:
                 self._compact()
             except OSError as error:  # the step itself is in the log: no reason to fail it
-                warnings.warn(f"The log {self._log.path!r} could not be written anew: {error}", stacklevel=4)
+                warnings.warn(f"The log {log.path!r} could not be written anew: {error}", stacklevel=4)
 
     def _compact(self) -> None:
         assert self._log is not None
@@ -353,7 +354,7 @@ class Optimizer:
 
     def _pending_number(self, trial: Trial) -> int:
         number = trial.number
-        if not 0 <= number < len(self.history) or not np.array_equal(self.history.x[number], trial.x):
+        if not 0 <= number < len(self.history) or self.history.x[number].tolist() != np.asarray(trial.x).tolist():
             raise ValueError(f"Trial {number} is not one of this optimizer's trials.")
         known = State(int(self.history.states[number]))
         if known is not State.PENDING:

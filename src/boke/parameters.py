@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,7 +67,7 @@ class Float:
     def cells(self) -> int:
         if self.low == self.high:
             return 1
-        return 0 if self.step is None else int((_exact(self.high) - _exact(self.low)) / _exact(self.step)) + 1
+        return 0 if self.step is None else _steps(self.low, self.high, self.step) + 1
 
     @property
     def plain(self) -> bool:
@@ -117,8 +118,8 @@ class Float:
         return self.log and math.log(self.low) < math.log(self.high)
 
     def _grid(self, index: int) -> float:
-        # decimal arithmetic: the grid of Float(0, 1, step=0.1) contains 0.3, not 0.30000000000000004
-        return float(_exact(self.low) + int(index) * _exact(self.step))
+        assert self.step is not None
+        return _on_grid(self.low, self.step, int(index))
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ class Categorical:
 def cell(unit: Array, cells: int) -> NDArray[np.int64]:
     """Which of so many equal cells each point of [0, 1] is in."""
     index = np.floor(np.asarray(unit) * cells).astype(np.int64)
-    return np.clip(index, 0, cells - 1)
+    return np.minimum(np.maximum(index, 0), cells - 1)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -281,5 +282,17 @@ def _store(parameter: Any, **values: Any) -> None:
         object.__setattr__(parameter, name, value)
 
 
-def _exact(value: float | None) -> Decimal:
+# not kept in the parameter: hosts look for changes of what they were given
+@lru_cache(maxsize=1 << 10)
+def _steps(low: float, high: float, step: float) -> int:
+    return int((_exact(high) - _exact(low)) / _exact(step))
+
+
+@lru_cache(maxsize=1 << 14)
+def _on_grid(low: float, step: float, index: int) -> float:
+    # decimal arithmetic: the grid of Float(0, 1, step=0.1) contains 0.3, not 0.30000000000000004
+    return float(_exact(low) + index * _exact(step))
+
+
+def _exact(value: float) -> Decimal:
     return Decimal(repr(value))

@@ -30,7 +30,7 @@ from boke.data import Data
 from boke.design import DESIGNS
 from boke.elementary import exp, log
 from boke.kernels import Kernel, get_kernel
-from boke.keys import Numbers, uniform
+from boke.keys import Lot, Numbers
 from boke.model import KernelModel
 from boke.quasirandom import sobol
 from boke.region import TrustRegion
@@ -232,25 +232,19 @@ class BOKELocal(BOKE):
         return branch(data, space, key, rng)
 
     def _trials(self, space: Space, key: Key, seen: Callable[[], Data]) -> local.Trials:
-        designed = design_size(self, space)
-
-        def ours(numbers: Numbers) -> Mask:
-            return (numbers >= designed) & ~explored(key.seed, numbers, self.q)
-
-        def aside(numbers: Numbers) -> Mask:  # the upper half of those that do not explore
-            return chance(key.seed, numbers) >= 0.5 * (1.0 + self.q)
-
+        ours = chance(key.seed, self.q, design_size(self, space))
+        aside = chance(key.seed, 0.5 * (1.0 + self.q))  # the upper half of those that do not explore
         return local.Trials(ours, aside, key.number, seen)
 
 
 def explored(seed: int, numbers: Numbers, q: float) -> Mask:
     """Which trials (n,) are of the exploring branch."""
-    return chance(seed, numbers) < q
+    return ~chance(seed, q)(numbers)
 
 
-def chance(seed: int, numbers: Numbers) -> Array:
-    """A number in [0, 1) for each trial (n,), by which it is given to a branch."""
-    return uniform(numbers, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64)
+def chance(seed: int, least: float, first: int = 0) -> Lot:
+    """The trials from ``first`` on whose number in [0, 1), by which each is given to a branch, is ``least`` or more."""
+    return Lot(first, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64, least)
 
 
 @dataclass(frozen=True)

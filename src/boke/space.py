@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from boke.compiled import NATIVE
 from boke.parameters import Array, Categorical, Float, Int, Mask, Parameter, cell
 
 __all__ = ["MISMATCH", "Array", "Categorical", "Float", "Int", "Mask", "Parameter", "Space"]
@@ -55,7 +56,7 @@ class Space:
         self.mixed, self.smooth = bool(self.categorical.any()), bool(self.continuous.all())
         # plain intervals, by far the most common columns, are mapped all at once
         plain = {j: p for j, p in enumerate(self.parameters.values()) if isinstance(p, Float) and p.plain}
-        self._plain = slice(None) if len(plain) == self.dim else np.array(list(plain), dtype=int)
+        self._plain = np.array(list(plain), dtype=int)
         self._low, self._high = (np.array([getattr(p, end) for p in plain.values()]) for end in ("low", "high"))
         self._others = [(j, p) for j, p in enumerate(self.parameters.values()) if j not in plain]
         self.arms = arms
@@ -161,7 +162,10 @@ class Space:
         return native
 
     def to_params(self, native: Array) -> dict[str, Any]:
-        return {name: p.from_native(native[j]) for j, (name, p) in enumerate(self.parameters.items())}
+        values = native.tolist()
+        for j, p in self._others:
+            values[j] = p.from_native(values[j])
+        return dict(zip(self.parameters, values, strict=True))
 
     def to_user(self, native: Array) -> Any:
         """What an objective receives: a dict for named spaces, an array for plain bounds."""
@@ -175,9 +179,10 @@ class Space:
 
     def encode(self, native: Array) -> Array:
         """Map native points (n, d) into the unit cube."""
+        if not self._others:
+            return inside(native, self._low, self._high)
         unit = np.empty(native.shape)
-        at = native[:, self._plain]
-        unit[:, self._plain] = np.minimum(np.maximum((at - self._low) / (self._high - self._low), 0.0), 1.0)
+        unit[:, self._plain] = inside(native[:, self._plain], self._low, self._high)
         for j, p in self._others:
             unit[:, j] = p.encode(native[:, j])
         return unit
@@ -188,10 +193,10 @@ class Space:
             assert self.unit_arms is not None
             away = (self.unit_arms - u for u in unit)
             return self.arms[[int(np.einsum("md,md->m", a, a).argmin()) for a in away]]
+        if not self._others:
+            return between(unit, self._low, self._high)
         native = np.empty(unit.shape)
-        at = unit[:, self._plain]
-        inner = self._low * (1 - at) + self._high * at  # at 0 and 1 exactly an end
-        native[:, self._plain] = np.minimum(np.maximum(inner, self._low), self._high)
+        native[:, self._plain] = between(unit[:, self._plain], self._low, self._high)
         for j, p in self._others:
             native[:, j] = p.decode(unit[:, j])
         return native
@@ -231,6 +236,30 @@ class Space:
         if isinstance(parameter, Int) and parameter.log:
             return parameter.encode(np.arange(parameter.low, parameter.high + 1.0))
         return middles
+
+
+def inside(native: Array, low: Array, high: Array) -> Array:
+    """Where in the unit cube points (n, d) of the box between two corners (d,) are."""
+    if NATIVE is not None:
+        return np.asarray(NATIVE.inside(native, low, high))
+    return plain_inside(native, low, high)
+
+
+def plain_inside(native: Array, low: Array, high: Array) -> Array:
+    """The same, and its definition."""
+    return np.asarray(np.minimum(np.maximum((native - low) / (high - low), 0.0), 1.0))
+
+
+def between(unit: Array, low: Array, high: Array) -> Array:
+    """Where between the two corners points (n, d) of the unit cube are; at 0 and 1 exactly in one."""
+    if NATIVE is not None:
+        return np.asarray(NATIVE.between(unit, low, high))
+    return plain_between(unit, low, high)
+
+
+def plain_between(unit: Array, low: Array, high: Array) -> Array:
+    """The same, and its definition."""
+    return np.asarray(np.minimum(np.maximum(low * (1 - unit) + high * unit, low), high))
 
 
 def _range(column: Array) -> tuple[float, float]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
-from boke.elementary import largest_differences
 from boke.keys import Keys, Numbers, Runs, Taken, row_keys
 from boke.pool import Pool
 from boke.space import Array, Mask, Space
@@ -93,7 +92,7 @@ class Index:
         return y
 
     def keys(self, rows: Numbers) -> Keys:
-        return row_keys(np.column_stack([self.columns.x[rows], self.raw(rows)]))
+        return row_keys(np.concatenate([self.columns.x[rows], self.raw(rows)[:, None]], axis=1))
 
     def order(self) -> Numbers:
         return self._content.order(self._counts)
@@ -138,12 +137,17 @@ class Index:
         """The k rows nearest to x, nearest first."""
         rows = self._near.nearest(self.columns.x, x, k, self._counts, partial(self._search, x, False))
         away = squared_distances(self.columns.x[rows], x, self.space)
-        return rows[np.lexsort((rows, self.keys(rows), away))[:k]]
+        order = np.argsort(away)
+        away = away[order]
+        if (away[1:] == away[:-1]).any():
+            rows = rows[order]
+            order = np.lexsort((rows, self.keys(rows), away))
+        return rows[order[:k]]
 
     def reach(self, x: Array, k: int) -> float:
         k = min(k, self.count)
         rows = self._box.nearest(self.columns.x, x, k, self._counts, partial(self._search, x, True))
-        return float(np.sort(box_distances(self.columns.x[rows], x, self.space))[k - 1])
+        return float(np.partition(box_distances(self.columns.x[rows], x, self.space), k - 1)[k - 1])
 
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         asked = self._asked[: self._asks]
@@ -176,13 +180,15 @@ class Index:
         self._asks += len(asked)
         if (ends := self.columns.until(fresh)) is not None:
             self._ends.add(ends.astype(np.uint64), fresh)
-        gone = np.unique(np.append(np.array(self._removed, dtype=np.int64), self._ends.between(known, n)))
+        if self._removed or ends is not None:
+            gone = np.unique(np.append(np.array(self._removed, dtype=np.int64), self._ends.between(known, n)))
+            self._leave(gone[self._in[gone]], known)
         rows = np.concatenate([*self._finished, fresh[:0]])
         self._finished, self._removed = [], []
-        self._leave(gone[self._in[gone]], known)
         self._join(rows[self._told(rows)], known)
-        quiet = np.append(self._quiet, rows)
-        self._quiet = quiet[self.columns.failed(quiet) & ~self._told(quiet)]
+        if not self.discourage:
+            quiet = np.append(self._quiet, rows)
+            self._quiet = quiet[self.columns.failed(quiet)]
         self._silent = np.append(self._quiet, self.columns.open())
 
     def _join(self, rows: Numbers, known: int) -> None:
@@ -215,8 +221,8 @@ class Index:
 
     def _tally(self, y: Array, step: int) -> None:
         self.count += step * len(y)
-        self._plus += step * int(np.count_nonzero(np.isposinf(y)))
-        self._minus += step * int(np.count_nonzero(np.isneginf(y)))
+        self._plus += step * int(np.count_nonzero(y == np.inf))
+        self._minus += step * int(np.count_nonzero(y == -np.inf))
         self._failures += step * int(np.count_nonzero(np.isnan(y)))
 
     def _measure(self, start: int, stop: int) -> None:
@@ -231,12 +237,12 @@ class Index:
     def _consider(self, rows: Numbers) -> None:
         """Let rows compete for the best."""
         y = self.raw(rows)
-        usual = np.isfinite(y)
-        if usual.any():
-            top = rows[y == y[usual].max()]
-            found = (-float(y[usual].max()), *self._first(top))
+        usual = y[np.isfinite(y)]
+        top = float(usual.max(initial=-np.inf))
+        if len(usual) and (self._best is None or -top <= self._best[0]):
+            found = (-top, *self._first(rows[y == top]))
             self._best = found if self._best is None else min(self._best, found)
-        if (above := np.isposinf(y)).any():
+        if (above := y == np.inf).any():
             found = (-np.inf, *self._first(rows[above]))
             self._above = found if self._above is None else min(self._above, found)
 
@@ -286,8 +292,6 @@ class Index:
         return np.asarray(np.sqrt(np.concatenate([*parts, np.empty(0)])))
 
     def _box_distances(self, X: Array, x: Array) -> Array:
-        if not self.space.mixed:
-            return np.asarray(largest_differences(x[None], X)[0])
         return box_distances(X, x, self.space)
 
 

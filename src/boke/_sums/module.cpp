@@ -1,4 +1,4 @@
-// The Python module boke._native: sums, the local model, and the small loops around them.
+// The Python module boke._native: sums, the local model, data, and the small loops around them.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "arrays.hpp"
 #include "cells.hpp"
 #include "choice.hpp"
+#include "data.hpp"
 #include "kernel.hpp"
 #include "local_gp.hpp"
 #include "nearest.hpp"
@@ -23,25 +23,6 @@
 using namespace boke;
 
 namespace {
-
-nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig> multipliers) {
-    const std::size_t n = rows.shape(0), d = rows.shape(1);
-    if (multipliers.shape(0) != d) throw std::invalid_argument("There must be a multiplier for each column.");
-    auto *keys = new std::uint64_t[std::max<std::size_t>(n, 1)];
-    nb::capsule owner(keys, [](void *memory) noexcept { delete[] static_cast<std::uint64_t *>(memory); });
-    for (std::size_t i = 0; i < n; ++i) {
-        std::uint64_t mixed = 0;
-        for (std::size_t j = 0; j < d; ++j) {
-            const double value = rows.data()[i * d + j] + 0.0;  // -0.0 becomes 0.0
-            std::uint64_t bits;
-            std::memcpy(&bits, &value, sizeof bits);
-            mixed += (bits ^ (bits >> 29)) * multipliers.data()[j];
-        }
-        mixed = (mixed ^ (mixed >> 32)) * 0x9E3779B97F4A7C15u;
-        keys[i] = mixed ^ (mixed >> 29);
-    }
-    return {keys, {n}, owner};
-}
 
 Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
                nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
@@ -71,17 +52,27 @@ Result in_box(Matrix u, Matrix chance, nb::ndarray<const std::int64_t, nb::ndim<
     return made(std::move(x), {n, d});
 }
 
-Result uniform(nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> numbers, std::uint64_t salt) {
-    std::vector<double> result(numbers.shape(0));
-    for (std::size_t i = 0; i < result.size(); ++i) {
-        std::uint64_t mixed = (static_cast<std::uint64_t>(numbers.data()[i]) ^ salt) * 0x9E3779B97F4A7C15u;
-        mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-        mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-        mixed ^= mixed >> 31;
-        result[i] = static_cast<double>(mixed >> 11) * 0x1p-53;
+// f(entry, low, high) of every entry of x (n, d), with the corners (d) of a box.
+template <double (*function)(double, double, double)>
+Result within(Matrix x, Vector low, Vector high) {
+    const std::size_t n = x.shape(0), d = x.shape(1);
+    if (low.shape(0) != d || high.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(n * d);
+    {
+        nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < n * d; ++i) result[i] = function(x.data()[i], low.data()[i % d], high.data()[i % d]);
     }
-    const std::size_t n = result.size();
-    return made(std::move(result), {n});
+    return made(std::move(result), {n, d});
+}
+
+double inside(double x, double low, double high) {
+    const double at = (x - low) / (high - low);
+    return at <= 0.0 ? 0.0 : at >= 1.0 ? 1.0 : at;
+}
+
+double between(double x, double low, double high) {
+    const double at = low * (1.0 - x) + high * x;
+    return at < low ? low : at > high ? high : at;
 }
 
 // Squared distances (n, m) of rows from others, or the largest of their differences.
@@ -260,12 +251,13 @@ NB_MODULE(_native, m) {
     m.doc() = "Compiled kernel sums; boke.sums has their definition.";
     bind_sums(m);
     bind_local_gp(m);
+    bind_data(m);
     bind_pool(m);
-    m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
-    m.def("uniform", uniform, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("in_box", in_box, "Candidates of a box, some of them near its center; boke.local has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
+    m.def("inside", within<inside>, "Points of a box in the unit cube; boke.space has its definition.");
+    m.def("between", within<between>, "Points of the unit cube in a box; boke.space has its definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
     m.def("exp", each<std::exp>, "exp of the C library.");

@@ -1,0 +1,368 @@
+// What a policy sees of a history, by loops over its columns; boke.keys, boke.data and boke.history define it.
+#include "data.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "arrays.hpp"
+
+using namespace boke;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Keys = Column<std::uint64_t>;
+using Numbers = Column<std::int64_t>;
+
+// An array in the making, which takes no GIL; its values are not set.
+template <class T>
+class Fresh {
+  public:
+    explicit Fresh(std::size_t n = 0) : values_(new T[n]) {}
+    T *begin() { return values_.get(); }
+    T &operator[](std::size_t i) { return values_[i]; }
+
+    nb::ndarray<nb::numpy, T> array(std::initializer_list<std::size_t> shape) {
+        nb::capsule owner(values_.get(), [](void *memory) noexcept { delete[] static_cast<T *>(memory); });
+        return {values_.release(), shape, owner};
+    }
+
+  private:
+    std::unique_ptr<T[]> values_;
+};
+
+// Hashes
+
+std::uint64_t part(double value, std::uint64_t multiplier) {
+    value += 0.0;  // -0.0 becomes 0.0
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return (bits ^ (bits >> 29)) * multiplier;
+}
+
+std::uint64_t parts(const double *row, std::size_t d, const std::uint64_t *multipliers) {
+    std::uint64_t sum = 0;
+    for (std::size_t j = 0; j < d; ++j) sum += part(row[j], multipliers[j]);
+    return sum;
+}
+
+std::uint64_t key_of(std::uint64_t parts) {
+    const std::uint64_t mixed = (parts ^ (parts >> 32)) * 0x9E3779B97F4A7C15u;
+    return mixed ^ (mixed >> 29);
+}
+
+nb::ndarray<nb::numpy, std::uint64_t> row_keys(Matrix rows, Keys multipliers) {
+    const std::size_t n = rows.shape(0), d = rows.shape(1);
+    if (multipliers.shape(0) != d) throw std::invalid_argument("There must be a multiplier for each column.");
+    Fresh<std::uint64_t> keys(n);
+    {
+        nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < n; ++i) keys[i] = key_of(parts(rows.data() + i * d, d, multipliers.data()));
+    }
+    return keys.array({n});
+}
+
+// Whether any of the keys is in one of the sorted runs.
+bool anywhere(const std::vector<Keys> &runs, Keys keys) {
+    for (const Keys &run : runs)
+        for (std::size_t i = 0; i < keys.shape(0); ++i)
+            if (std::binary_search(run.data(), run.data() + run.shape(0), keys.data()[i])) return true;
+    return false;
+}
+
+double uniform(std::int64_t number, std::uint64_t salt) {
+    std::uint64_t mixed = (static_cast<std::uint64_t>(number) ^ salt) * 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+    mixed ^= mixed >> 31;
+    return static_cast<double>(mixed >> 11) * 0x1p-53;
+}
+
+nb::ndarray<nb::numpy, double> uniforms(Numbers numbers, std::uint64_t salt) {
+    const std::size_t n = numbers.shape(0);
+    Fresh<double> result(n);
+    for (std::size_t i = 0; i < n; ++i) result[i] = uniform(numbers.data()[i], salt);
+    return result.array({n});
+}
+
+struct Lot {
+    std::int64_t first;
+    std::uint64_t salt;
+    double least;
+    bool has(std::int64_t number) const { return number >= first && uniform(number, salt) >= least; }
+};
+
+nb::ndarray<nb::numpy, bool> drawn(Numbers numbers, std::int64_t first, std::uint64_t salt, double least) {
+    const std::size_t n = numbers.shape(0);
+    const Lot lot{first, salt, least};
+    Fresh<bool> chosen(n);
+    for (std::size_t i = 0; i < n; ++i) chosen[i] = lot.has(numbers.data()[i]);
+    return chosen.array({n});
+}
+
+// Points
+
+void find(const Matrix &rows, const Matrix &points, Fresh<bool> &found) {
+    const std::size_t n = rows.shape(0), m = points.shape(0), d = points.shape(1);
+    const double *point = points.data();
+    for (std::size_t j = 0; j < m; ++j, point += d)
+        for (std::size_t i = 0; i < n; ++i) {
+            const double *row = rows.data() + i * d;
+            if (row[0] == point[0] && std::equal(row, row + d, point)) found[i] = true;
+        }
+}
+
+// Which of a few rows are among the points or the others.
+nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others) {
+    const std::size_t n = rows.shape(0), d = rows.shape(1);
+    if (points.shape(1) != d || others.shape(1) != d || d == 0) throw std::invalid_argument("Shapes do not agree.");
+    Fresh<bool> found(n);
+    std::fill(found.begin(), found.begin() + n, false);
+    {
+        nb::gil_scoped_release unlocked;
+        find(rows, points, found);
+        find(rows, others, found);
+    }
+    return found.array({n});
+}
+
+struct Near {
+    double away;
+    std::int64_t row;
+    bool operator<(const Near &other) const { return away != other.away ? away < other.away : row < other.row; }
+};
+
+// Squared distances of N points, by rows of d, from x. A sum alone would wait for its additions.
+template <std::size_t N>
+void measure(const double *points, const double *x, std::size_t d, double *away) {
+    double sum[N] = {};
+    for (std::size_t j = 0; j < d; ++j)
+        for (std::size_t i = 0; i < N; ++i) {
+            const double step = points[i * d + j] - x[j];
+            sum[i] += step * step;
+        }
+    std::copy(sum, sum + N, away);
+}
+
+std::vector<Near> nearest(const double *points, std::size_t n, std::size_t d, const double *x, std::size_t k) {
+    constexpr std::size_t SOME = 4;
+    std::vector<double> away(n);
+    std::size_t i = 0;
+    for (; i + SOME <= n; i += SOME) measure<SOME>(points + i * d, x, d, away.data() + i);
+    for (; i < n; ++i) measure<1>(points + i * d, x, d, away.data() + i);
+    std::vector<Near> found;
+    bool limited = k == 0;
+    double limit = 0.0;
+    for (i = 0; i < n; ++i) {
+        if (limited && !(away[i] < limit)) continue;  // of equal ones the first are nearer
+        found.push_back({away[i], static_cast<std::int64_t>(i)});
+        if (found.size() < 4 * k) continue;
+        std::nth_element(found.begin(), found.begin() + (k - 1), found.end());
+        found.resize(k);
+        limit = found[k - 1].away, limited = true;
+    }
+    std::sort(found.begin(), found.end());
+    found.resize(std::min(k, found.size()));
+    return found;
+}
+
+// Rows of the k points nearest to x (d), nearest first.
+nb::ndarray<nb::numpy, std::int64_t> closest(Matrix points, Vector x, std::size_t k) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    if (x.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
+    Fresh<std::int64_t> rows(std::min(n, k));
+    {
+        nb::gil_scoped_release unlocked;
+        std::int64_t *to = rows.begin();
+        for (const Near &one : nearest(points.data(), n, d, x.data(), k)) *to++ = one.row;
+    }
+    return rows.array({std::min(n, k)});
+}
+
+// Outcomes
+
+// Rows in the order of the trials' numbers, no two of which are equal; where they are dense, without sorting.
+std::vector<std::int64_t> increasing(const std::int64_t *numbers, std::size_t n) {
+    const std::int64_t most = n ? *std::max_element(numbers, numbers + n) : 0;
+    if (static_cast<std::size_t>(most) >= 4 * n) {
+        std::vector<std::int64_t> rows(n);
+        for (std::size_t i = 0; i < n; ++i) rows[i] = static_cast<std::int64_t>(i);
+        std::sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) { return numbers[a] < numbers[b]; });
+        return rows;
+    }
+    std::vector<std::int64_t> table(static_cast<std::size_t>(most) + 1, -1);
+    for (std::size_t i = 0; i < n; ++i) table[static_cast<std::size_t>(numbers[i])] = static_cast<std::int64_t>(i);
+    table.erase(std::remove(table.begin(), table.end(), -1), table.end());
+    return table;
+}
+
+// (numbers, which beat all before, values) of the asked trials of a lot from `since` on.
+nb::tuple outcomes(Numbers numbers, Vector y, std::optional<Flags> asked, std::int64_t since, std::int64_t first,
+                   std::uint64_t salt, double least) {
+    const std::size_t n = numbers.shape(0);
+    if (y.shape(0) != n || (asked && asked->shape(0) != n)) throw std::invalid_argument("Shapes do not agree.");
+    if (std::any_of(numbers.data(), numbers.data() + n, [](std::int64_t number) { return number < 0; }))
+        throw std::invalid_argument("Numbers must not be negative.");
+    const Lot lot{std::max(first, since), salt, least};
+    Fresh<std::int64_t> which(n);
+    Fresh<bool> successes(n);
+    Fresh<double> values(n);
+    std::size_t found = 0;
+    {
+        nb::gil_scoped_release unlocked;
+        double best = -std::numeric_limits<double>::infinity();
+        for (const std::int64_t row : increasing(numbers.data(), n)) {
+            const double value = y.data()[row], before = best;
+            best = std::max(best, value);
+            if ((asked && !asked->data()[row]) || !lot.has(numbers.data()[row])) continue;
+            which[found] = numbers.data()[row], successes[found] = value > before, values[found] = value;
+            ++found;
+        }
+    }
+    return nb::make_tuple(which.array({found}), successes.array({found}), values.array({found}));
+}
+
+// Data
+
+enum State : std::uint8_t { PENDING, COMPLETE, FAILED, REMOVED, KNOWN };  // as boke.history has them, and one more
+
+bool is_told(std::uint8_t state) { return state == COMPLETE || state == FAILED; }
+
+struct Columns {
+    std::size_t n;
+    const std::uint8_t *state;
+    const std::int64_t *told_at, *asked_at;
+    const bool *remembered;  // null: all of them
+};
+
+// What the trials are for one that is asked after so many arrivals; what counts no more is as good as removed.
+std::vector<std::uint8_t> states_then(const Columns &trials, std::int64_t arrivals, std::size_t horizon,
+                                      std::size_t patience) {
+    const std::size_t n = trials.n, start = n - std::min(n, horizon);
+    std::vector<std::uint8_t> state(trials.state, trials.state + n);
+    for (std::size_t i = 0; i < n; ++i)
+        if (is_told(state[i]) && trials.told_at[i] >= arrivals) state[i] = PENDING;
+    std::size_t oldest = n;
+    for (std::size_t out = 0, back = 0; oldest > start; --oldest) {
+        const std::size_t i = oldest - 1;
+        out += state[i] == PENDING;
+        back += is_told(state[i]) && trials.asked_at[i] >= 0;
+        if (state[i] == PENDING && back > patience * out) break;
+    }
+    std::replace(state.begin(), state.begin() + oldest, std::uint8_t{PENDING}, std::uint8_t{REMOVED});
+    for (std::size_t i = 0; trials.remembered && i < n; ++i)
+        if (!trials.remembered[i]) state[i] = REMOVED;
+    return state;
+}
+
+struct Row {
+    std::uint64_t key;
+    std::int64_t number;
+    bool operator<(const Row &other) const { return key != other.key ? key < other.key : number < other.number; }
+};
+
+// Puts other rows in order between rows that are in order; there is room for them.
+void merge(std::uint64_t *keys, std::int64_t *numbers, std::size_t n, const std::vector<Row> &others) {
+    std::size_t to = n + others.size();
+    for (auto other = others.rbegin(); other != others.rend(); ++other) {
+        for (; n > 0 && *other < Row{keys[n - 1], numbers[n - 1]}; --n) {
+            --to;
+            keys[to] = keys[n - 1], numbers[to] = numbers[n - 1];
+        }
+        --to;
+        keys[to] = other->key, numbers[to] = other->number;
+    }
+}
+
+// Points of some rows, one after the other.
+Fresh<double> gathered(const double *x, std::size_t d, const std::int64_t *numbers, std::size_t n) {
+    Fresh<double> points(n * d);
+    double *to = points.begin();
+    for (std::size_t i = 0; i < n; ++i) to = std::copy_n(x + static_cast<std::size_t>(numbers[i]) * d, d, to);
+    return points;
+}
+
+// (X, y, silent, numbers, asked, keys, whether y is finite); y are the values as they were told, times the sign.
+nb::tuple collected(Matrix x, Vector told, Column<std::uint8_t> state, Numbers told_at, Numbers asked_at, std::size_t n,
+                    std::int64_t arrivals, std::optional<Flags> remembered, double sign, bool discourage,
+                    Keys known_keys, Numbers known, Keys multipliers, Keys place_multipliers, std::size_t horizon,
+                    std::size_t patience) {
+    const std::size_t d = x.shape(1);
+    for (const std::size_t length : {x.shape(0), told.shape(0), state.shape(0), told_at.shape(0), asked_at.shape(0)})
+        if (length < n) throw std::invalid_argument("There are not so many trials.");
+    if ((remembered && remembered->shape(0) != n) || known_keys.shape(0) != known.shape(0) ||
+        multipliers.shape(0) != d + 1 || place_multipliers.shape(0) != d)
+        throw std::invalid_argument("Shapes do not agree.");
+    Fresh<std::uint64_t> keys(n);
+    Fresh<std::int64_t> numbers(n);
+    Fresh<bool> asked(n);
+    Fresh<double> y(n), X, S;
+    std::vector<Row> fresh, silent;
+    std::size_t t = 0;
+    bool finite = true;
+    {
+        nb::gil_scoped_release unlocked;
+        const bool *in_mind = remembered ? remembered->data() : nullptr;
+        std::vector<std::uint8_t> then =
+            states_then({n, state.data(), told_at.data(), asked_at.data(), in_mind}, arrivals, horizon, patience);
+        const bool worst = discourage && std::find(then.begin(), then.end(), COMPLETE) != then.end();
+        auto counts = [&](std::size_t i) { return then[i] == COMPLETE || (worst && then[i] == FAILED); };
+        auto place = [&](std::size_t i, const Keys &by) { return parts(x.data() + i * d, d, by.data()); };
+        auto key = [&](std::size_t i) {
+            const double value = sign * told.data()[i];  // of nans there is one: its bits are part of the key
+            const double one = std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+            return key_of(place(i, multipliers) + part(one, multipliers.data()[d]));
+        };
+        for (std::size_t i = 0; i < known.shape(0); ++i) {
+            const std::int64_t row = known.data()[i];
+            if (static_cast<std::size_t>(row) >= n || !counts(static_cast<std::size_t>(row))) continue;
+            keys[t] = known_keys.data()[i], numbers[t] = row, ++t;
+            then[static_cast<std::size_t>(row)] = KNOWN;
+        }
+        for (std::size_t i = 0; i < n; ++i) {
+            if (then[i] == KNOWN || then[i] == REMOVED) continue;
+            if (counts(i)) fresh.push_back({key(i), static_cast<std::int64_t>(i)});
+            else silent.push_back({key_of(place(i, place_multipliers)), static_cast<std::int64_t>(i)});
+        }
+        std::sort(fresh.begin(), fresh.end());
+        std::sort(silent.begin(), silent.end());
+        merge(keys.begin(), numbers.begin(), t, fresh);
+        t += fresh.size();
+        X = gathered(x.data(), d, numbers.begin(), t);
+        std::vector<std::int64_t> rows;
+        for (const Row &one : silent) rows.push_back(one.number);
+        S = gathered(x.data(), d, rows.data(), rows.size());
+        for (std::size_t i = 0; i < t; ++i) {
+            const auto row = static_cast<std::size_t>(numbers[i]);
+            y[i] = sign * told.data()[row];
+            finite &= std::isfinite(y[i]);
+            asked[i] = asked_at.data()[row] >= 0;
+        }
+    }
+    return nb::make_tuple(X.array({t, d}), y.array({t}), S.array({silent.size(), d}), numbers.array({t}),
+                          asked.array({t}), keys.array({t}), finite);
+}
+
+}  // namespace
+
+void bind_data(nb::module_ &m) {
+    m.def("row_keys", row_keys, "A 64-bit hash of every row; boke.keys has its definition.");
+    m.def("anywhere", anywhere, "Whether any of some keys is known; boke.keys has its definition.");
+    m.def("uniform", uniforms, "Hashed numbers in [0, 1); boke.keys has their definition.");
+    m.def("drawn", drawn, "Which trials are of a lot; boke.keys has its definition.");
+    m.def("among", among, "Which of a few rows are known; boke.keys has its definition.");
+    m.def("closest", closest, "The rows nearest to a point; boke.data has their definition.");
+    m.def("outcomes", outcomes, "What came of the trials of a lot; boke.data has its definition.");
+    m.def("collected", collected, "What a policy sees of a history; boke.history has its definition.");
+}
