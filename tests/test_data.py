@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from boke.data import Data, _increasing, _nearest, features, plain_nearest
+from boke.data import Data, _increasing, features, nearest_rows, plain_nearest
 from boke.keys import Lot
 from boke.space import Categorical, Float, Space
 
@@ -63,7 +63,7 @@ def test_nearest_rows_are_the_plain_ones(n, space):
         for k in (1, 4, 50, 1000):
             x = X[n // 2] if n else np.zeros(space.dim)
             plain = plain_nearest(X, x, k, space) if n else np.empty(0, np.int64)
-            np.testing.assert_array_equal(_nearest(X, x, k, space), plain)
+            np.testing.assert_array_equal(nearest_rows(X, x, k, space), plain)
 
 
 def test_data_without_numbers_have_no_outcomes():

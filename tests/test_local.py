@@ -432,3 +432,54 @@ def test_batches_do_not_end_in_the_same_corner():
         for trial in batch:
             x, y = trial.params["x"], trial.params["y"]
             optimizer.tell(trial, 100 * (y - x**2) ** 2 + (1 - x) ** 2 + 5 * x * (trial.params["kind"] == "b"))
+
+
+def pull(space, f, n, seed=0, batch=1):
+    optimizer = Optimizer(space, direction="maximize", rng=seed)
+    while len(optimizer.history) < n:
+        for trial in optimizer.ask(batch):
+            optimizer.tell(trial, f(trial.x))
+    return optimizer
+
+
+def pulls(optimizer):
+    """How often each arm was pulled."""
+    return np.unique(optimizer.history.x, axis=0, return_counts=True)[1]
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_the_best_of_a_catalogue_is_found_and_one_arm_at_most_tried_twice(batch):
+    """Twice, to see whether values come back."""
+    arms = np.random.default_rng(0).random((1500, 2))
+    optimizer = pull(Space.from_arms(arms), lambda x: -float(np.square(x - 0.4).sum()), 48, batch=batch)
+    assert pulls(optimizer).sum() - len(pulls(optimizer)) <= 1
+    np.testing.assert_array_equal(optimizer.best.x, optimizer.space.unit_arms[np.square(arms - 0.4).sum(1).argmin()])
+
+
+def test_a_rugged_catalogue_is_not_taken_for_a_noisy_one():
+    values = {}
+    rng = np.random.default_rng(0)
+    space = Space.from_arms(rng.random((300, 2)))
+    optimizer = pull(space, lambda x: values.setdefault(x.tobytes(), float(rng.normal())), 80)
+    assert len(pulls(optimizer)) >= 75  # the best one is pulled again, once in each place that looks noisy
+
+
+def test_all_arms_are_tried_and_tried_again():
+    optimizer = pull(Space.from_arms(np.linspace(0, 1, 12)), lambda x: -abs(float(x[0]) - 0.3), 40)
+    assert len(pulls(optimizer)) == 12 and len(optimizer.history) == 40
+
+
+def test_under_noise_the_better_arms_are_pulled_again_and_the_best_is_recommended():
+    space, rng = Space.from_arms(np.linspace(0, 1, 10)), np.random.default_rng(1)
+    optimizer = pull(space, lambda x: float(np.sin(5 * x[0])) + 0.3 * rng.normal(), 120)
+    best = np.sin(5 * space.unit_arms[:, 0]).argmax()
+    np.testing.assert_array_equal(optimizer.recommend().x, space.unit_arms[best])
+    assert 3 <= pulls(optimizer)[best] < 110
+
+
+def test_whether_values_come_back():
+    X = np.array([[0.0, 1.0], [0.5, 1.0], [0.0, 1.0], [0.2, 0.3]])
+    assert probe.come_back(X[1:], np.arange(3.0)) is None
+    assert probe.come_back(X, np.array([1.0, 2.0, 1.0, 3.0])) is True
+    assert probe.come_back(X, np.array([1.0, 2.0, 1.1, 3.0])) is False
+    assert probe.come_back(X[:0], np.empty(0)) is None

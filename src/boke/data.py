@@ -64,12 +64,12 @@ class Data:
 
     def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
         """The k observations nearest to x (d,), nearest first: points and values."""
-        rows = _nearest(self.X, x, k, space)
+        rows = nearest_rows(self.X, x, k, space)
         return self.X.take(rows, axis=0), self.y.take(rows)
 
     def nearest_silent(self, x: Array, k: int, space: Space) -> Array:
         """The k pending and failed points nearest to x (d,), nearest first."""
-        return np.asarray(self.silent[_nearest(self.silent, x, k, space)])
+        return np.asarray(self.silent[nearest_rows(self.silent, x, k, space)])
 
     def reach(self, x: Array, k: int, space: Space) -> float:
         """Half the side of the smallest box around x (d,) with k observations in it, categories left aside."""
@@ -108,7 +108,7 @@ class Data:
         """
         keys = row_keys(np.column_stack([self.X, self.y])) if self.keys is None else self.keys
         ahead = np.argsort(keys - np.uint64(start), kind="stable")[:count]
-        rows = np.union1d(ahead, _nearest(self.X, self.best, extra, space))
+        rows = np.union1d(ahead, nearest_rows(self.X, self.best, extra, space))
         numbers = self.numbers[rows] if len(self.numbers) == len(self.y) else self.numbers
         asked = None if self.asked is None else self.asked[rows]
         return Data(self.X[rows], self.y[rows], self.silent, numbers, asked, keys[rows])
@@ -160,7 +160,7 @@ def _increasing(numbers: Numbers) -> Numbers:
     return row[row >= 0]
 
 
-def _nearest(X: Array, x: Array, k: int, space: Space) -> Numbers:
+def nearest_rows(X: Array, x: Array, k: int, space: Space) -> Numbers:
     """Rows of the k points of X (n, d) nearest to x (d,), nearest first and equally near ones by row."""
     if len(X) == 0:
         return np.empty(0, np.int64)

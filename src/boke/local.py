@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from boke import gp, probe
 from boke.compiled import NATIVE
-from boke.data import Data, features
+from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
 from boke.frame import Frame, around, change
 from boke.keys import Numbers
@@ -28,6 +28,7 @@ CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the 
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
 LONELY = 3  # random points, the nearest observations of which a second search may begin with
+ARMS = 4096  # points of a finite set, those nearest to the incumbent, that are looked at
 AROUND = 20  # observations of the box in which a gain is still looked for
 
 
@@ -146,6 +147,37 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
     if not fresh.any():
         return None
     return np.array(X[fresh][np.argmax(values[fresh])])
+
+
+def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
+    """The arm (d,) with the largest expected improvement or, under noise, as often that with the largest value of a
+    drawn function; None if all are taken, and their values come back.
+
+    There is no region: the nearest arms may be far away. Whether an arm is worth another pull depends on whether its
+    value would be another one; where the model finds noise, that is seen by pulling the best one again.
+    """
+    assert space.unit_arms is not None
+    fitted = fit(data, space, data.best)
+    again = None if fitted.noise is None else values_come_back(data, space)
+    if fitted.noise is not None and again is None and not len(data.silent):
+        return data.best
+    noise = fitted.noise is not None and not again
+    X = space.unit_arms
+    X = X if len(X) <= ARMS else X[nearest_rows(X, fitted.center, ARMS, space)]
+    X = X if noise else X[~data.taken(X)]
+    if len(X) == 0:
+        return None
+    Z = np.ascontiguousarray(fitted.z(X))
+    values = fitted.model.log_ei(Z, fitted.best)
+    if noise and rng.random() < DRAWN:
+        some = np.argsort(-values, kind="stable")[: CANDIDATES // 2]
+        X, values = X[some], fitted.model.draw(Z[some], rng.standard_normal(len(some)))
+    return np.array(X[np.argmax(values)])
+
+
+def values_come_back(data: Data, space: Space) -> bool | None:
+    """Whether the value of an arm was always the same; None if none was pulled twice."""
+    return probe.come_back(*data.nearest(data.best, SMOOTHED, space))
 
 
 def _probe(fitted: LocalModel, data: Data, space: Space) -> Array | None:

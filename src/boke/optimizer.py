@@ -225,12 +225,13 @@ class Optimizer:
         """The best estimated point: where the estimated mean is best, not where the luckiest value was.
 
         Args:
-            rule: None is PosteriorMean(), and EmpiricalBestArm() for a finite set of arms, which may be pulled again.
+            rule: None is PosteriorMean() or, over a finite set with fewer arms than observations, EmpiricalBestArm().
         """
         with self._lock:
             data = self.history.data(self._sign)
             if rule is None:
-                rule = PosteriorMean() if self.space.arms is None else EmpiricalBestArm()
+                few = self.space.arms is not None and len(self.space.arms) <= len(data)
+                rule = EmpiricalBestArm() if few else PosteriorMean()
             estimate = rule.recommend(data, self.space)
             native = self.space.decode(estimate.x[None])
             ends = None if estimate.interval is None else sorted(self._sign * end for end in estimate.interval)

@@ -181,9 +181,13 @@ class BOKE:
             taken=data.taken,
             rim=rim,
             extra=extra,
-            repeat=space.arms is not None,
+            repeat=self._repeats(data, space),
             pool=data.pool,
         )
+
+    def _repeats(self, data: Data, space: Space) -> bool:
+        """Whether a point may be suggested again."""
+        return space.arms is not None
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,8 @@ class BOKELocal(BOKE):
     """With probability q maximize IKR-UCB, otherwise the expected improvement of a local model in a trust region.
 
     The exploring share keeps the consistency of BOKE+: whatever the other trials do, those of the exploring branch
-    alone make the fill distance go to zero. docs/local.md says how the local model works. Finite decision sets are left
-    to IKR-UCB and the kernel mean.
+    alone make the fill distance go to zero. docs/local.md says how the local model works. Over a finite set of arms it
+    looks at all of them; small grids are left to IKR-UCB and the kernel mean.
 
     Args:
         q: Probability of exploring.
@@ -223,13 +227,19 @@ class BOKELocal(BOKE):
             return first
         rng = key.generator()
         explores = bool(explored(key.seed, np.array([key.number]), self.q)[0])
-        if not explores and space.enumerate(self.n_acq) is None:
+        if not explores and (space.arms is not None or space.enumerate(self.n_acq) is None):
             seen = partial(self._seen, data, space, key)
-            x = local.suggest(data, space, self.region, self._trials(space, key, seen), rng)
+            if space.arms is not None:
+                x = local.suggest_arm(data, space, rng)
+            else:
+                x = local.suggest(data, space, self.region, self._trials(space, key, seen), rng)
             if x is not None:
                 return Suggestion(x, "local", lambda: self._fit(seen(), space), seen=seen)
         branch = self._explore if explores else self._exploit
         return branch(data, space, key, rng)
+
+    def _repeats(self, data: Data, space: Space) -> bool:
+        return space.arms is not None and not local.values_come_back(data, space)
 
     def _trials(self, space: Space, key: Key, seen: Callable[[], Data]) -> local.Trials:
         ours = chance(key.seed, self.q, design_size(self, space))

@@ -35,6 +35,13 @@ def repeats(X: Array, y: Array, radius: float, deviation: float) -> bool | None:
     return bool(gaps.max() < SURE * math.sqrt(2.0) * deviation and gaps.max() > 0.0)
 
 
+def come_back(X: Array, y: Array) -> bool | None:
+    """Whether all values (n,) of points (n, d) that repeat are the same; None if no point repeats."""
+    order = np.lexsort((y, *X.T))
+    same = (X[order[1:]] == X[order[:-1]]).all(axis=1)
+    return bool((y[order[1:]] == y[order[:-1]])[same].all()) if same.any() else None
+
+
 def beside(x: Array, radius: float) -> Array:
     """A point (d,) beside x (d,), towards the middle of the cube."""
     return np.asarray(x + OFFSET * radius / math.sqrt(len(x)) * np.where(x < 0.5, 1.0, -1.0))
