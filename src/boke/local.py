@@ -153,23 +153,29 @@ def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
     """The arm (d,) with the largest expected improvement or, under noise, as often that with the largest value of a
     drawn function; None if all are taken, and their values come back.
 
-    There is no region: the nearest arms may be far away. Whether an arm is worth another pull depends on whether its
-    value would be another one; where the model finds noise, that is seen by pulling the best one again.
+    Under noise they are those of a region, otherwise all: the nearest ones may be far away. Whether an arm is worth
+    another pull depends on whether its value would be another one; where the model finds noise, that is seen by pulling
+    the best one again.
     """
     assert space.unit_arms is not None
     fitted = fit(data, space, data.best)
-    again = None if fitted.noise is None else values_come_back(data, space)
-    if fitted.noise is not None and again is None and not len(data.silent):
-        return data.best
-    noise = fitted.noise is not None and not again
-    X = space.unit_arms
+    noise, X = fitted.noise, space.unit_arms
+    if noise is not None:
+        again = values_come_back(data, space)
+        if again is None and not len(data.silent):
+            return data.best
+        noise = None if again else noise
     X = X if len(X) <= ARMS else X[nearest_rows(X, fitted.center, ARMS, space)]
-    X = X if noise else X[~data.taken(X)]
+    if noise is None:
+        X = X[~data.taken(X)]
+    else:
+        low, high = box(fitted.center, resolved(data, space, fitted.center, noise.resolved), space.spacing)
+        X = X[((X >= low) & (X <= high)).all(axis=1)]
     if len(X) == 0:
         return None
     Z = np.ascontiguousarray(fitted.z(X))
     values = fitted.model.log_ei(Z, fitted.best)
-    if noise and rng.random() < DRAWN:
+    if noise is not None and rng.random() < DRAWN:
         some = np.argsort(-values, kind="stable")[: CANDIDATES // 2]
         X, values = X[some], fitted.model.draw(Z[some], rng.standard_normal(len(some)))
     return np.array(X[np.argmax(values)])
