@@ -91,9 +91,9 @@ Result each(Numbers x) {
 }
 
 // Corners (k, 2) of all cells and the sites (k) that they belong to.
-nb::tuple voronoi(Matrix sites, Flags wanted, double width, double height) {
-    if (sites.shape(1) != 2 || wanted.shape(0) != sites.shape(0)) throw std::invalid_argument("Sites must lie in a plane.");
-    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), wanted.data(), width, height);
+nb::tuple voronoi(Matrix sites, double width, double height) {
+    if (sites.shape(1) != 2) throw std::invalid_argument("Sites must lie in a plane.");
+    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), width, height);
     const std::size_t k = found.size();
     std::vector<double> corners(2 * k);
     auto *owners = new std::int64_t[std::max<std::size_t>(k, 1)];
@@ -103,6 +103,17 @@ nb::tuple voronoi(Matrix sites, Flags wanted, double width, double height) {
         owners[i] = static_cast<std::int64_t>(found[i].site);
     }
     return nb::make_tuple(made(std::move(corners), {k, 2}), nb::ndarray<nb::numpy, std::int64_t>(owners, {k}, owner));
+}
+
+Result corners(Matrix x, Vector y, Vector bandwidth, double beta, double rho, std::size_t n, const std::vector<double> &inside) {
+    if (x.shape(1) != 2 || y.shape(0) != x.shape(0) || bandwidth.shape(0) != 2 || n == 0) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> points;
+    {
+        nb::gil_scoped_release unlocked;
+        points = promising(x.data(), y.data(), x.shape(0), bandwidth.data(), beta, rho, n, inside);
+    }
+    const std::size_t k = points.size() / 2;
+    return made(std::move(points), {k, 2});
 }
 
 // (side, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, largest and smallest side
@@ -251,6 +262,7 @@ NB_MODULE(_native, m) {
     m.def("exp", each<std::exp>, "exp of the C library.");
     m.def("log", each<std::log>, "log of the C library.");
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
+    m.def("corners", corners, "Candidates in promising corners of these; boke.acquisition has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("nearest", nearest_rows, "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
