@@ -25,21 +25,14 @@ class Cell {
     // Keep what is nearer to the origin than to another site.
     void cut(Point other) {
         const double half = 0.5 * squared(other);
-        const std::size_t n = corners_.size();
-        beyond_.resize(n);
-        bool any = false;
-        for (std::size_t i = 0; i < n; ++i) {
-            beyond_[i] = corners_[i].x * other.x + corners_[i].y * other.y - half;
-            any = any || beyond_[i] > 0.0;
-        }
-        if (!any) return;
+        auto beyond = [=](Point p) { return p.x * other.x + p.y * other.y - half; };
+        if (std::none_of(corners_.begin(), corners_.end(), [=](Point p) { return beyond(p) > 0.0; })) return;
         kept_.clear();
-        for (std::size_t i = 0; i < n; ++i) {
-            const std::size_t j = i + 1 < n ? i + 1 : 0;
-            const double a = beyond_[i], b = beyond_[j];
-            if (!(a > 0.0)) kept_.push_back(corners_[i]);
+        for (std::size_t i = 0, n = corners_.size(); i < n; ++i) {
+            const Point p = corners_[i], q = corners_[i + 1 < n ? i + 1 : 0];
+            const double a = beyond(p), b = beyond(q);
+            if (!(a > 0.0)) kept_.push_back(p);
             if ((a < 0.0 && b > 0.0) || (a > 0.0 && b < 0.0)) {
-                const Point p = corners_[i], q = corners_[j];
                 const double t = a / (a - b);
                 kept_.push_back({p.x + t * (q.x - p.x), p.y + t * (q.y - p.y)});
             }
@@ -58,7 +51,6 @@ class Cell {
     }
 
     std::vector<Point> corners_, kept_;
-    std::vector<double> beyond_;
     double reach_ = 0.0;
 };
 

@@ -200,25 +200,34 @@ struct RoughSums {
     Singles W, S, shift;
 };
 
-INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
-    RoughSums sums{singles(0.0f), singles(0.0f), singles(__builtin_huge_valf())};
-    for (std::size_t i = 0; i < data.t; ++i) {
-        const float *row = data.rows + i * (data.p + 1);
-        s[i] = singles(0.0f);
-        for (std::size_t k = 0; k < data.p; ++k) {
-            const Singles away = q[k] - singles(row[k]);
-            s[i] = s[i] + away * away;
+// Squared distances of sixteen queries from N observations, one after the other, to s.
+template <std::size_t N>
+INLINE void rough_distances(const float *rows, std::size_t p, const Singles *q, Singles *s) {
+    Singles sum[N];
+    for (std::size_t i = 0; i < N; ++i) sum[i] = singles(0.0f);
+    for (std::size_t k = 0; k < p; ++k)
+        UNROLL for (std::size_t i = 0; i < N; ++i) {
+            const Singles away = q[k] - singles(rows[i * (p + 1) + k]);
+            sum[i] = sum[i] + away * away;
         }
-        sums.shift = smaller(s[i], sums.shift);
-    }
-    for (std::size_t i = 0; i < data.t; ++i) {
-        const Singles beyond = s[i] - sums.shift;
+    for (std::size_t i = 0; i < N; ++i) s[i] = sum[i];
+}
+
+INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
+    const std::size_t p = data.p;
+    std::size_t i = 0;
+    for (; i + 4 <= data.t; i += 4) rough_distances<4>(data.rows + i * (p + 1), p, q, s + i);
+    for (; i < data.t; ++i) rough_distances<1>(data.rows + i * (p + 1), p, q, s + i);
+    Singles W = singles(0.0f), S = singles(0.0f), shift = singles(__builtin_huge_valf());  // in registers, not in the result
+    for (i = 0; i < data.t; ++i) shift = smaller(s[i], shift);
+    for (i = 0; i < data.t; ++i) {
+        const Singles beyond = s[i] - shift;
         if (!any_within(beyond, ROUGH_CUT)) continue;
         const Singles k = half_exponential(beyond);
-        sums.W = sums.W + k;
-        sums.S = sums.S + k * singles(data.rows[i * (data.p + 1) + data.p]);
+        W = W + k;
+        S = S + k * singles(data.rows[i * (p + 1) + p]);
     }
-    return sums;
+    return {W, S, shift};
 }
 
 }  // namespace

@@ -147,6 +147,22 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
     return nb::make_tuple(side, at, second);
 }
 
+// At most `most` rows of x (t, d), that of the largest of the values y (t) first.
+Result incumbents(Matrix x, Vector y, std::size_t most) {
+    const std::size_t t = x.shape(0), d = x.shape(1), half = most / 2;
+    if (y.shape(0) != t || half < 2) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<std::size_t> order(t);
+    for (std::size_t i = 0; i < t; ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return y.data()[a] > y.data()[b]; });
+    std::vector<double> rows;
+    auto add = [&](std::size_t rank) { rows.insert(rows.end(), x.data() + order[rank] * d, x.data() + (order[rank] + 1) * d); };
+    for (std::size_t rank = 0; rank < std::min(half, t); ++rank) add(rank);
+    for (std::size_t i = 0; t > half && i < half; ++i)
+        if (const std::size_t rank = i * (t - 1) / (half - 1); rank >= half) add(rank);
+    const std::size_t m = rows.size() / std::max<std::size_t>(d, 1);
+    return made(std::move(rows), {m, d});
+}
+
 // The first `count` rows, passing over those that are not farther than `gap` from a chosen one.
 std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
@@ -264,6 +280,7 @@ NB_MODULE(_native, m) {
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
     m.def("corners", corners, "Candidates in promising corners of these; boke.acquisition has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
+    m.def("incumbents", incumbents, "Observations near which candidates are placed; boke.policies has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("nearest", nearest_rows, "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
