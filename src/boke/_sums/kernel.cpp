@@ -359,4 +359,53 @@ void JOIN(distances_, BOKE_ISA)(const double *x, std::size_t n, const double *ot
     }
 }
 
+bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, std::size_t columns, const int *before, int limit,
+                              int *away) {
+#if defined(__AVX2__)
+    // There is an instruction for the sum of two squares: two columns at a time, with one of zeros if need be.
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sums[2][4], beyond = _mm256_set1_epi32(-1);
+    for (std::size_t half = 0; half < 2; ++half)
+        for (std::size_t v = 0; v < 4; ++v) sums[half][v] = zero;
+    for (std::size_t j = 0; j < columns; j += 2) {
+        const bool two = j + 1 < columns;
+        const __m256i at = _mm256_set1_epi32(query[j] | (two ? query[j + 1] << 16 : 0));
+        UNROLL for (std::size_t half = 0; half < 2; ++half) {
+            const __m256i *from = reinterpret_cast<const __m256i *>(codes + j * BLOCK + half * 32);
+            const __m256i a = _mm256_loadu_si256(from), b = two ? _mm256_loadu_si256(from + BLOCK / 32) : zero;
+            const __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
+            const __m256i pairs[] = {_mm256_unpacklo_epi8(low, zero), _mm256_unpackhi_epi8(low, zero),
+                                     _mm256_unpacklo_epi8(high, zero), _mm256_unpackhi_epi8(high, zero)};
+            UNROLL for (std::size_t v = 0; v < 4; ++v) {
+                const __m256i step = _mm256_sub_epi16(pairs[v], at);
+                sums[half][v] = _mm256_add_epi32(sums[half][v], _mm256_madd_epi16(step, step));
+            }
+        }
+    }
+    for (std::size_t half = 0; half < 2; ++half) {
+        // unpacking has kept the halves of a vector apart: sums[0] is of the points 0 to 3 and 16 to 19
+        const __m256i *s = sums[half];
+        const __m256i ordered[] = {_mm256_permute2x128_si256(s[0], s[1], 0x20), _mm256_permute2x128_si256(s[2], s[3], 0x20),
+                                   _mm256_permute2x128_si256(s[0], s[1], 0x31), _mm256_permute2x128_si256(s[2], s[3], 0x31)};
+        for (std::size_t v = 0; v < 4; ++v) {
+            const std::size_t first = half * 32 + v * 8;
+            const __m256i sum = _mm256_add_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(before + first)), ordered[v]);
+            _mm256_storeu_si256(reinterpret_cast<__m256i *>(away + first), sum);
+            beyond = _mm256_and_si256(beyond, _mm256_cmpgt_epi32(sum, _mm256_set1_epi32(limit)));
+        }
+    }
+    return _mm256_movemask_epi8(beyond) != -1;
+#else
+    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = before[i];
+    for (std::size_t j = 0; j < columns; ++j)
+        for (std::size_t i = 0; i < BLOCK; ++i) {
+            const short step = static_cast<short>(codes[j * BLOCK + i] - query[j]);
+            away[i] += static_cast<unsigned short>(step * step);  // in 16 bits, of which a vector has more
+        }
+    int within = 0;
+    for (std::size_t i = 0; i < BLOCK; ++i) within |= away[i] <= limit;
+    return within != 0;
+#endif
+}
+
 }  // namespace boke

@@ -186,7 +186,7 @@ using Codes = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::dev
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy, Bytes query, Flags alive, std::size_t k, double slack,
-                                                  bool largest) {
+                                                  bool largest, const std::string &instructions) {
     std::vector<Piece> pieces;
     std::size_t room = 0;
     for (const Codes &codes : copy) {
@@ -199,7 +199,7 @@ nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy
     nb::capsule owner(rows, [](void *memory) noexcept { delete static_cast<std::vector<std::int64_t> *>(memory); });
     {
         nb::gil_scoped_release unlocked;
-        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest);
+        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest, pick(instructions).squares);
     }
     return {rows->data(), {rows->size()}, owner};
 }
@@ -282,7 +282,8 @@ NB_MODULE(_native, m) {
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
     m.def("incumbents", incumbents, "Observations near which candidates are placed; boke.policies has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
-    m.def("nearest", nearest_rows, "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
+    m.def("nearest", nearest_rows, nb::arg("copy"), nb::arg("query"), nb::arg("alive"), nb::arg("k"), nb::arg("slack"), nb::arg("largest"),
+          nb::arg("instructions") = "", "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
