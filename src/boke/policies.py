@@ -209,7 +209,7 @@ class BOKELocal(BOKE):
         max_points: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
     """
 
-    max_points: int = 1024
+    max_points: int = 512
     q: float = 0.05
     region: TrustRegion = TrustRegion()
 
