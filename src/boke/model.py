@@ -233,7 +233,7 @@ def _lengths(bandwidth: float | ArrayLike, d: int) -> Array:
     ell = np.asarray(bandwidth, dtype=float)
     if ell.shape not in ((), (1,), (d,)) or not all(0.0 < length < math.inf for length in ell.ravel().tolist()):
         raise ValueError(
-            f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth}."
+            f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth!r}."
         )
     lengths = np.empty(d)
     lengths[:] = np.maximum(ell, NARROWEST)
