@@ -157,14 +157,31 @@ struct Near {
     double shift, *values, *groups;  // n * LANES, n
 };
 
+// Squared distances of one query to N groups without categories, one after the other: sums that do not wait for each other.
+template <std::size_t N>
+INLINE void several_distances(const Data &data, const double *q, std::size_t first, Lanes *s) {
+    for (std::size_t i = 0; i < N; ++i) s[i] = all(0.0);
+    for (std::size_t k = 0; k < data.p; ++k)
+        UNROLL for (std::size_t i = 0; i < N; ++i) {
+            const Lanes away = all(q[k]) - load(data.z + ((first + i) * data.p + k) * LANES);
+            s[i] += away * away;
+        }
+}
+
 INLINE Near neighbours(const Data &data, const double *q, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
     Lanes nearest = all(INF);
-    for (std::size_t g = 0; g < data.groups; ++g) {
-        const Lanes s = distances(data, q, nullptr, g, INF);
+    auto keep = [&](std::size_t g, const Lanes &s) {
         nearest = choose(s < nearest, s, nearest);
         store(near.values + g * LANES, s);
+    };
+    std::size_t g = 0;
+    for (; (g + 4) * LANES <= data.t; g += 4) {
+        Lanes s[4];
+        several_distances<4>(data, q, g, s);
+        UNROLL for (std::size_t i = 0; i < 4; ++i) keep(g + i, s[i]);
     }
+    for (; g < data.groups; ++g) keep(g, distances(data, q, nullptr, g, INF));
     near.shift = least(nearest);
     for (std::size_t g = 0; g < data.groups; ++g) {
         const Lanes s = load(near.values + g * LANES);
