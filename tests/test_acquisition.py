@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from oracles import NAMES, KernelSums, numeric_gradient
 
 from boke.acquisition import INSIDE, Mean, PaperBeta, Sparsity, UCB1Beta, UpperConfidenceBound, kr_ucb
@@ -144,6 +146,18 @@ def test_ucb1_beta_makes_ikr_ucb_over_arms_ucb1():
 def test_bad_beta(c):
     with pytest.raises(ValueError, match=r"The 'c' parameter of PaperBeta must be at least 0. Got"):
         PaperBeta(c)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    t=st.integers(1, 80), levels=st.sampled_from([1, 3, 1000]), beta=st.sampled_from([0.0, 0.003, 0.1]),
+    bandwidth=st.sampled_from([0.001, 0.02, [0.02, 0.3], 5.0]), n=st.integers(1, 70), seed=st.integers(0, 2**32),
+)  # fmt: skip
+def test_corners_are_the_same_compiled(t, levels, beta, bandwidth, n, seed):
+    rng = np.random.default_rng(seed)
+    y = np.floor(levels * rng.random(t)) / levels  # few levels: many corners are equally promising
+    f = UpperConfidenceBound(KernelModel(rng.random((t, 2)), y, bandwidth=bandwidth), beta, 1e-4)
+    np.testing.assert_array_equal(f.corners(n), f.plain_corners(n))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.003, 0.1])

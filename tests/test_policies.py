@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from boke import engine, local
 from boke.acquisition import PaperBeta, UCB1Beta
@@ -13,7 +15,17 @@ from boke.bandwidth import FillDistanceSchedule, Fixed, LeastSquaresCV, MaximumL
 from boke.data import Data
 from boke.model import KernelModel
 from boke.optimizer import Optimizer
-from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, DensityExploration, Key
+from boke.policies import (
+    BOKE,
+    CENTERS,
+    KRUCB,
+    BOKELocal,
+    BOKEPlus,
+    DensityExploration,
+    Key,
+    incumbents,
+    plain_incumbents,
+)
 from boke.scores import normal_scores
 from boke.space import Categorical, Float, Int, Space
 
@@ -268,3 +280,11 @@ def test_golden_traces():
 if __name__ == "__main__":
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text(json.dumps(traces(), indent=1) + "\n")
+
+
+@settings(deadline=None, max_examples=100)
+@given(t=st.integers(0, 700), levels=st.sampled_from([2, 1000]), seed=st.integers(0, 2**32))
+def test_incumbents_are_the_same_compiled(t, levels, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.random((t, 3)), np.floor(levels * rng.random(t))
+    np.testing.assert_array_equal(incumbents(KernelModel(X, y, bandwidth=0.1)), plain_incumbents(X, y, CENTERS))

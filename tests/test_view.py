@@ -290,6 +290,20 @@ def test_a_coarse_copy_knows_all_that_may_be_nearest(seed, d, n, k, kind, larges
 
 
 @pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 20, 51])
+def test_a_coarse_copy_finds_the_same_on_all_instruction_sets(d):
+    rng = np.random.default_rng(d)
+    codes, query = rng.integers(256, size=(300, d), dtype=np.uint8), rng.integers(256, size=d, dtype=np.uint8)
+    copy = np.zeros((5, d, 64), np.uint8)
+    copy[np.arange(300) // 64, :, np.arange(300) % 64] = codes
+    away = np.square(codes.astype(int) - query).sum(axis=1)
+    expected = np.flatnonzero(away <= np.sort(away)[19])
+    for isa in NATIVE.instruction_sets():
+        found = NATIVE.nearest([copy], query, np.ones(300, bool), 20, 1e-9, False, instructions=isa)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")
 @pytest.mark.parametrize("largest", [False, True])
 def test_a_coarse_copy_finds_few(largest):
     X = np.random.default_rng(0).random((5000, 10))

@@ -13,11 +13,13 @@ from typing import Protocol
 
 import numpy as np
 
+from boke.compiled import NATIVE
 from boke.engine import Draw
 from boke.fill import cells
+from boke.kernels import Gaussian
 from boke.model import KernelModel
 from boke.pool import Pool
-from boke.space import Array, Mask
+from boke.space import Array
 
 INSIDE = (0.1, 0.5, 1.5)  # bandwidths from the corner of a cell to a candidate in it
 
@@ -70,28 +72,25 @@ class UpperConfidenceBound:
         With a small bandwidth m is nearly constant on the cell of an observation and the bonus grows with the distance
         from it, so that a maximum sits in a corner of a cell, often a sliver that few random points meet.
         """
+        model = self.model
+        if NATIVE is None or not isinstance(model.kernel, Gaussian):
+            return self.plain_corners(n)
+        X, y = np.ascontiguousarray(model.X), np.ascontiguousarray(model.y)
+        return np.asarray(NATIVE.corners(X, y, model.bandwidth, self.beta, self.rho, n, INSIDE))
+
+    def plain_corners(self, n: int) -> Array:
+        """The same, and its definition."""
         X, y = self.model.X / self.model.bandwidth, self.model.y
-        wanted = np.zeros(len(y), bool)
-        wanted[np.argsort(-y, kind="stable")[: n // 2]] = True
-        corner, home, hoped = self._hopes(X, wanted)
-        if len(hoped) > n:  # a corner is worth the full bonus more than its site at most
-            others = ~wanted & (y + self.beta / math.sqrt(self.rho) >= np.partition(hoped, -n)[-n])
-            more = self._hopes(X, others)
-        else:
-            more = self._hopes(X, ~wanted)
-        corner, home, hoped = (np.concatenate(pair) for pair in zip((corner, home, hoped), more, strict=True))
-        best = np.argsort(-hoped, kind="stable")[:n]
+        corner, site = cells(X, 1.0 / self.model.bandwidth)
+        home = X[site] - corner
+        near = self.model.kernel.value(np.square(home).sum(axis=1))
+        hoped = y[site] + self.beta / np.sqrt(near + self.rho)
+        rank = np.argsort(np.argsort(-y, kind="stable"), kind="stable")  # corners may be equally promising
+        best = np.lexsort((rank[site], -hoped))[:n]
         corner, home = corner[best], home[best]
         away = np.sqrt(np.square(home).sum(axis=1))
         inside = [corner[away > part] + (part / away[away > part])[:, None] * home[away > part] for part in INSIDE]
         return np.asarray(np.clip(np.concatenate(inside) * self.model.bandwidth, 0.0, 1.0))
-
-    def _hopes(self, X: Array, wanted: Mask) -> tuple[Array, Array, Array]:
-        """Corners (k, 2) of the cells of some scaled observations, the way to these (k, 2) and the hope there (k,)."""
-        corner, site = cells(X, 1.0 / self.model.bandwidth, wanted)
-        home = X[site] - corner
-        near = self.model.kernel.value(np.square(home).sum(axis=1))
-        return corner, home, self.model.y[site] + self.beta / np.sqrt(near + self.rho)
 
 
 @dataclass(frozen=True)

@@ -123,32 +123,36 @@ class _Neighbourhood:
     """All rows closer to ``anchor`` than ``radius``, by their distance from it.
 
     By the triangle inequality the k rows nearest to a point x are among them if the k-th is closer to x than the
-    radius less the distance between x and the anchor.
+    radius less the distance between x and the anchor. Their points are copied: side by side they are read much sooner.
     """
 
     def __init__(self, anchor: Array, rows: Numbers, X: Array, metric: Metric) -> None:
         self.anchor, self.radius, self.metric = anchor.copy(), np.inf, metric
         self.tail: list[Numbers] = []
-        away = metric(X if len(rows) == len(X) else X[rows], anchor)
+        points = X if len(rows) == len(X) else X[rows]
+        away = metric(points, anchor)
         if len(rows) >= KEPT:  # there may be others, farther away
             self.radius = float(np.partition(away, KEPT - 1)[KEPT - 1])
             near = away <= self.radius
-            rows, away = rows[near], away[near]
-        self._sort(rows, away)
+            rows, points, away = rows[near], points[near], away[near]
+        self._sort(rows, points, away)
 
     def nearest(self, X: Array, x: Array, k: int, alive: Alive) -> Numbers | None:
         """As ``Around.nearest``; None where this neighbourhood is too small to tell."""
+        shift = float(self.metric(x[None], self.anchor)[0])
+        if shift * (1.0 + SLACK) >= self.radius:  # no need to look at its rows
+            return None
         if sum(map(len, self.tail)) > TAIL:
             self._merge(X, alive)
         self.tail = [np.concatenate([*self.tail, self.rows[:0]])]
         late = self.tail[0][alive(self.tail[0])]
-        shift = float(self.metric(x[None], self.anchor)[0])
+        late_away = self.metric(X[late], x)
         seen = min(len(self.rows), 2 * k)
         while True:
             bound = self.away[seen] if seen < len(self.rows) else self.radius
-            rows = self.rows[:seen]
-            rows = np.concatenate([rows[alive(rows)], late])
-            away = self.metric(X[rows], x)
+            living = alive(self.rows[:seen])
+            rows = np.concatenate([self.rows[:seen][living], late])
+            away = np.concatenate([self.metric(self.points[:seen], x)[living], late_away])
             kth = float(np.partition(away, k - 1)[k - 1]) if len(rows) >= k else np.inf
             if np.isinf(bound) or (kth + shift) * (1.0 + SLACK) < bound:
                 return rows[away <= kth * (1.0 + SLACK)]
@@ -158,15 +162,16 @@ class _Neighbourhood:
             seen = min(len(self.rows), max(int(enough), seen + 1))
 
     def _merge(self, X: Array, alive: Alive) -> None:
-        rows = np.concatenate([self.rows, *self.tail])
-        away = np.concatenate([self.away, self.metric(X[rows[len(self.rows) :]], self.anchor)])
+        new = np.concatenate(self.tail)
+        rows, points = np.concatenate([self.rows, new]), np.concatenate([self.points, X[new]])
+        away = np.concatenate([self.away, self.metric(X[new], self.anchor)])
         self.tail = []
         near = alive(rows) & (away <= self.radius)
-        self._sort(rows[near], away[near])
+        self._sort(rows[near], points[near], away[near])
 
-    def _sort(self, rows: Numbers, away: Array) -> None:
+    def _sort(self, rows: Numbers, points: Array, away: Array) -> None:
         order = np.argsort(away, kind="stable")
         if len(order) > 4 * KEPT:
             self.radius = float(away[order[KEPT]])
             order = order[:KEPT]
-        self.rows, self.away = rows[order], away[order]
+        self.rows, self.points, self.away = rows[order], points[order], away[order]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from boke.compiled import NATIVE
 from boke.quasirandom import sobol
-from boke.space import Array, Mask
+from boke.space import Array
 
 Rows = NDArray[np.int64]
 
@@ -59,24 +59,23 @@ def vertices(X: Array, high: ArrayLike = (1.0, 1.0)) -> Array:
     return np.vstack([np.clip(found[inside], 0.0, ends), corners])
 
 
-def cells(X: Array, high: ArrayLike = (1.0, 1.0), wanted: Mask | None = None) -> tuple[Array, Rows]:
+def cells(X: Array, high: ArrayLike = (1.0, 1.0)) -> tuple[Array, Rows]:
     """Corners (k, 2) of the Voronoi cells of X (t, 2) in the rectangle [0, high], and whose they are (k,).
 
-    A corner is listed for each of the cells that meet in it. With ``wanted`` (t,) only for these.
+    A corner is listed for each of the cells that meet in it.
     """
-    wanted = np.ones(len(X), bool) if wanted is None else wanted
     if NATIVE is None:
-        return plain_cells(X, high, wanted)
-    corners, site = NATIVE.cells(np.ascontiguousarray(X), wanted, *np.asarray(high, dtype=float).tolist())
+        return plain_cells(X, high)
+    corners, site = NATIVE.cells(np.ascontiguousarray(X), *np.asarray(high, dtype=float).tolist())
     return np.asarray(corners), np.asarray(site)
 
 
-def plain_cells(X: Array, high: ArrayLike, wanted: Mask) -> tuple[Array, Rows]:
+def plain_cells(X: Array, high: ArrayLike) -> tuple[Array, Rows]:
     """The same by Qhull, in another order."""
     corners = vertices(X, high)
     away, site = scipy.spatial.KDTree(X).query(corners, k=min(8, len(X)))
     away, site = away.reshape(len(corners), -1), site.reshape(len(corners), -1)
-    row, column = np.nonzero((away <= away[:, :1] + 1e-9 * float(np.max(high))) & wanted[site])
+    row, column = np.nonzero(away <= away[:, :1] + 1e-9 * float(np.max(high)))
     return corners[row], site[row, column]
 
 

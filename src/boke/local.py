@@ -170,7 +170,7 @@ def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
         X = X[~data.taken(X)]
     else:
         low, high = box(fitted.center, resolved(data, space, fitted.center, noise.resolved), space.spacing)
-        X = X[((X >= low) & (X <= high)).all(axis=1)]
+        X = X[((low <= X) & (high >= X)).all(axis=1)]
     if len(X) == 0:
         return None
     Z = np.ascontiguousarray(fitted.z(X))

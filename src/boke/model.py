@@ -59,54 +59,63 @@ class KernelModel:
         silent: ArrayLike | None = None,
         categorical: ArrayLike | None = None,
     ) -> None:
-        self.X, self.y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-        self.weights = None if weights is None else np.asarray(weights, dtype=float)
-        if self.X.ndim != 2:
-            raise ValueError(f"The 'X' parameter of KernelModel must be a (t, d) array. Got shape {self.X.shape}.")
-        if self.y.shape != (len(self.X),):
-            raise ValueError(f"The 'y' parameter of KernelModel must have shape ({len(self.X)},). Got {self.y.shape}.")
-        if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
+        X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+        w = None if weights is None else np.asarray(weights, dtype=float)
+        if X.ndim != 2:
+            raise ValueError(f"The 'X' parameter of KernelModel must be a (t, d) array. Got shape {X.shape}.")
+        if y.shape != (len(X),):
+            raise ValueError(f"The 'y' parameter of KernelModel must have shape ({len(X)},). Got {y.shape}.")
+        if not (np.isfinite(X).all() and np.isfinite(y).all()):
             raise ValueError("The 'X' and 'y' parameters of KernelModel must be finite. Got nan or inf.")
-        d = self.X.shape[1]
-        quiet = silent is None or np.size(silent) == 0
-        self.silent = np.empty((0, d)) if quiet else np.asarray(silent, dtype=float)
-        if not quiet and (self.silent.shape[1:] != (d,) or not np.isfinite(self.silent).all()):
+        d = X.shape[1]
+        S = np.empty((0, d)) if silent is None or np.size(silent) == 0 else np.asarray(silent, dtype=float)
+        if S.shape[1:] != (d,) or not np.isfinite(S).all():
             raise ValueError(
-                f"The 'silent' parameter of KernelModel must be a finite (s, {d}) array. Got shape {self.silent.shape}."
+                f"The 'silent' parameter of KernelModel must be a finite (s, {d}) array. Got shape {S.shape}."
             )
-        self.categorical: Mask = np.zeros(d, bool) if categorical is None else np.asarray(categorical, dtype=bool)
-        if self.categorical.shape != (d,):
-            raise ValueError(
-                f"The 'categorical' parameter of KernelModel must have shape ({d},). Got {self.categorical.shape}."
-            )
-        self._mixed = bool(self.categorical.any())
-        self.kernel = get_kernel(kernel)
+        mask: Mask = np.zeros(d, bool) if categorical is None else np.asarray(categorical, dtype=bool)
+        if mask.shape != (d,):
+            raise ValueError(f"The 'categorical' parameter of KernelModel must have shape ({d},). Got {mask.shape}.")
+        if w is not None and not (w.shape == y.shape and np.isfinite(w).all() and (w >= 0).all()):
+            raise ValueError(f"The 'weights' parameter of KernelModel must be {len(y)} finite numbers >= 0.")
+        self._set(X, y, get_kernel(kernel), bandwidth, w, S, mask)
+
+    @classmethod
+    def of(
+        cls, X: Array, y: Array, *, kernel: str | Kernel, bandwidth: Bandwidth, silent: Array, categorical: Mask
+    ) -> KernelModel:
+        """The same of arrays that the library itself has made and need not be checked."""
+        model = cls.__new__(cls)
+        model._set(X, y, get_kernel(kernel), bandwidth, None, silent, categorical)
+        return model
+
+    def _set(
+        self,
+        X: Array,
+        y: Array,
+        kernel: Kernel,
+        bandwidth: float | ArrayLike | Bandwidth,
+        weights: Array | None,
+        silent: Array,
+        categorical: Mask,
+    ) -> None:
+        self.X, self.y, self.weights, self.silent, self.categorical = X, y, weights, silent, categorical
+        self._mixed = bool(categorical.any())
+        self.kernel = kernel
         if callable(bandwidth):
-            bandwidth = bandwidth(self.X, self.y, kernel=self.kernel, categorical=self.categorical)
-        ell = np.asarray(bandwidth, dtype=float)
-        if ell.shape not in ((), (1,), (d,)) or not (np.isfinite(ell).all() and ell.min() > 0.0):
-            raise ValueError(
-                f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth}."
-            )
-        self.bandwidth = np.empty(d)
-        self.bandwidth[:] = np.maximum(ell, NARROWEST)
-        self.bandwidth.flags.writeable = False
-        self._used = np.arange(len(self.y))
-        if self.weights is not None:
-            usable = np.isfinite(self.weights).all() and (self.weights >= 0).all()
-            if self.weights.shape != self.y.shape or not usable:
-                raise ValueError(f"The 'weights' parameter of KernelModel must be {len(self.y)} finite numbers >= 0.")
-            self._used = np.flatnonzero(self.weights)
-        self._y, self._w = self.y, self.weights
-        kept = self.X
-        if len(self._used) < len(self.y):
-            kept, self._y, self._w = self.X[self._used], self.y[self._used], _rows(self.weights, self._used)
-        self._data, self._penalty = scale(kept, self.bandwidth, self.categorical)
-        self._sums = Observations(self.kernel, self._data, self._y, self._w, self._penalty)
+            bandwidth = bandwidth(X, y, kernel=kernel, categorical=categorical)
+        self.bandwidth = _lengths(bandwidth, X.shape[1])
+        self._used = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        self._y, self._w = y, weights
+        kept = X
+        if len(self._used) < len(y):
+            kept, self._y, self._w = X[self._used], y[self._used], _rows(weights, self._used)
+        self._data, self._penalty = scale(kept, self.bandwidth, categorical)
+        self._sums = Observations(kernel, self._data, self._y, self._w, self._penalty)
         self._silent, self._hush = self._data.rows(slice(0)), None
-        if not quiet:
-            self._silent, _ = scale(self.silent, self.bandwidth, self.categorical)
-            self._hush = Observations(self.kernel, self._silent, np.zeros(len(self.silent)), None, self._penalty)
+        if len(silent):
+            self._silent, _ = scale(silent, self.bandwidth, categorical)
+            self._hush = Observations(kernel, self._silent, np.zeros(len(silent)), None, self._penalty)
 
     def mean(self, Xq: ArrayLike) -> Array:
         """m(x), the kernel-weighted mean (eq. KR)."""
@@ -228,6 +237,19 @@ class KernelModel:
         full = np.zeros((len(slope), self.X.shape[1]))
         full[:, ~self.categorical] = slope / self.bandwidth[~self.categorical]
         return full
+
+
+def _lengths(bandwidth: float | ArrayLike, d: int) -> Array:
+    """One bandwidth for each column (d,), checked."""
+    ell = np.asarray(bandwidth, dtype=float)
+    if ell.shape not in ((), (1,), (d,)) or not all(0.0 < length < math.inf for length in ell.ravel().tolist()):
+        raise ValueError(
+            f"The 'bandwidth' parameter of KernelModel must be a positive number or {d} of them. Got {bandwidth!r}."
+        )
+    lengths = np.empty(d)
+    lengths[:] = np.maximum(ell, NARROWEST)
+    lengths.flags.writeable = False
+    return lengths
 
 
 def _rows(weights: Array | None, rows: Rows) -> Array | None:

@@ -26,6 +26,7 @@ from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
 from boke.argmax import argmax
 from boke.bandwidth import Bandwidth, Silverman
+from boke.compiled import NATIVE
 from boke.data import Data
 from boke.design import DESIGNS
 from boke.elementary import exp, log
@@ -136,7 +137,7 @@ class BOKE:
         return data.sample(self.max_points, by.start(), BEST, space)
 
     def _fit(self, data: Data, space: Space) -> KernelModel:
-        return KernelModel(
+        return KernelModel.of(
             data.X,
             scaled(data.y, self.y_scale),
             kernel=self.kernel,
@@ -218,7 +219,7 @@ class BOKELocal(BOKE):
         max_points: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
     """
 
-    max_points: int = 1024
+    max_points: int = 512
     q: float = 0.05
     region: TrustRegion = TrustRegion()
 
@@ -339,9 +340,16 @@ class KRUCB:
 
 def incumbents(model: KernelModel) -> Array:
     """Centers for candidates, the best first: half of them the best observations, half spread over all ranks."""
-    order, half = np.argsort(-model.y, kind="stable"), CENTERS // 2
+    if NATIVE is None:
+        return plain_incumbents(model.X, model.y, CENTERS)
+    return np.asarray(NATIVE.incumbents(np.ascontiguousarray(model.X), np.ascontiguousarray(model.y), CENTERS))
+
+
+def plain_incumbents(X: Array, y: Array, most: int) -> Array:
+    """The same, and its definition."""
+    order, half = np.argsort(-y, kind="stable"), most // 2
     spread = np.arange(half) * (len(order) - 1) // (half - 1)
-    return np.asarray(model.X[np.concatenate([order[:half], order[spread[spread >= half]]])])
+    return np.asarray(X[np.concatenate([order[:half], order[spread[spread >= half]]])])
 
 
 def by_share(numbers: Numbers, shares: Array) -> list[tuple[int, float]]:

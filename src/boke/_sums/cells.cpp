@@ -1,6 +1,8 @@
 #include "cells.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 
 namespace boke {
@@ -10,31 +12,27 @@ struct Point {
     double x, y;
 };
 
+double squared(Point p) { return p.x * p.x + p.y * p.y; }
+
 // The polygon of a cell around the origin, cut by one neighbour after the other.
 class Cell {
   public:
-    Cell(double left, double low, double right, double high)
-        : corners_{{left, low}, {right, low}, {right, high}, {left, high}} {
+    void start(double left, double low, double right, double high) {
+        corners_ = {{left, low}, {right, low}, {right, high}, {left, high}};
         measure();
     }
 
     // Keep what is nearer to the origin than to another site.
     void cut(Point other) {
-        const double half = 0.5 * (other.x * other.x + other.y * other.y);
-        beyond_.clear();
-        bool any = false;
-        for (const Point &p : corners_) {
-            beyond_.push_back(p.x * other.x + p.y * other.y - half);
-            any = any || beyond_.back() > 0.0;
-        }
-        if (!any) return;
+        const double half = 0.5 * squared(other);
+        auto beyond = [=](Point p) { return p.x * other.x + p.y * other.y - half; };
+        if (std::none_of(corners_.begin(), corners_.end(), [=](Point p) { return beyond(p) > 0.0; })) return;
         kept_.clear();
-        for (std::size_t i = 0; i < corners_.size(); ++i) {
-            const std::size_t j = i + 1 < corners_.size() ? i + 1 : 0;
-            const double a = beyond_[i], b = beyond_[j];
-            if (!(a > 0.0)) kept_.push_back(corners_[i]);
+        for (std::size_t i = 0, n = corners_.size(); i < n; ++i) {
+            const Point p = corners_[i], q = corners_[i + 1 < n ? i + 1 : 0];
+            const double a = beyond(p), b = beyond(q);
+            if (!(a > 0.0)) kept_.push_back(p);
             if ((a < 0.0 && b > 0.0) || (a > 0.0 && b < 0.0)) {
-                const Point p = corners_[i], q = corners_[j];
                 const double t = a / (a - b);
                 kept_.push_back({p.x + t * (q.x - p.x), p.y + t * (q.y - p.y)});
             }
@@ -49,40 +47,98 @@ class Cell {
   private:
     void measure() {
         reach_ = 0.0;
-        for (const Point &p : corners_) reach_ = std::max(reach_, 4.0 * (p.x * p.x + p.y * p.y));
+        for (const Point &p : corners_) reach_ = std::max(reach_, 4.0 * squared(p));
     }
 
     std::vector<Point> corners_, kept_;
-    std::vector<double> beyond_;
     double reach_ = 0.0;
+};
+
+// Sites of the rectangle, by their first coordinate.
+class Plane {
+  public:
+    Plane(const double *sites, std::size_t n, double width, double height) : order(n), sorted_(n), width_(width), height_(height) {
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sites[2 * a] < sites[2 * b]; });
+        for (std::size_t i = 0; i < n; ++i) sorted_[i] = {sites[2 * order[i]], sites[2 * order[i] + 1]};
+    }
+
+    // Add the corners of the cell of the i-th of them.
+    void cell(std::size_t i, std::vector<Corner> &found) {
+        const std::size_t n = order.size();
+        const Point at = sorted_[i];
+        cell_.start(-at.x, -at.y, width_ - at.x, height_ - at.y);
+        // Neighbours from both sides, the nearer by its first coordinate first, until none can matter.
+        for (std::size_t left = i, right = i + 1; left > 0 || right < n;) {
+            const double before = left > 0 ? at.x - sorted_[left - 1].x : width_ * 2.0;
+            const double after = right < n ? sorted_[right].x - at.x : width_ * 2.0;
+            const std::size_t j = before < after ? --left : right++;
+            const Point q = {sorted_[j].x - at.x, sorted_[j].y - at.y};
+            if (q.x * q.x >= cell_.reach()) break;
+            if (squared(q) > 0.0 && squared(q) < cell_.reach()) cell_.cut(q);
+        }
+        for (const Point &p : cell_.corners())
+            found.push_back({std::clamp(at.x + p.x, 0.0, width_), std::clamp(at.y + p.y, 0.0, height_), order[i]});
+    }
+
+    std::vector<std::size_t> order;
+
+  private:
+    std::vector<Point> sorted_;
+    Cell cell_;
+    double width_, height_;
 };
 
 }  // namespace
 
-std::vector<Corner> cells(const double *sites, std::size_t n, const bool *wanted, double width, double height) {
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sites[2 * a] < sites[2 * b]; });
-    std::vector<Point> sorted(n);
-    for (std::size_t i = 0; i < n; ++i) sorted[i] = {sites[2 * order[i]], sites[2 * order[i] + 1]};
+std::vector<Corner> cells(const double *sites, std::size_t n, double width, double height) {
+    Plane plane(sites, n, width, height);
     std::vector<Corner> found;
-    for (std::size_t i = 0; i < n; ++i) {
-        if (!wanted[order[i]]) continue;
-        const Point at = sorted[i];
-        Cell cell(-at.x, -at.y, width - at.x, height - at.y);
-        // Neighbours from both sides, the nearer by its first coordinate first, until none can matter.
-        for (std::size_t left = i, right = i + 1; left > 0 || right < n;) {
-            const double before = left > 0 ? at.x - sorted[left - 1].x : width * 2.0;
-            const double after = right < n ? sorted[right].x - at.x : width * 2.0;
-            const std::size_t j = before < after ? --left : right++;
-            const Point q = {sorted[j].x - at.x, sorted[j].y - at.y};
-            if (q.x * q.x >= cell.reach()) break;
-            const double squared = q.x * q.x + q.y * q.y;
-            if (squared > 0.0 && squared < cell.reach()) cell.cut(q);
-        }
-        for (const Point &p : cell.corners()) found.push_back({std::clamp(at.x + p.x, 0.0, width), std::clamp(at.y + p.y, 0.0, height), order[i]});
-    }
+    for (std::size_t i = 0; i < n; ++i) plane.cell(i, found);
     return found;
+}
+
+std::vector<double> promising(const double *x, const double *y, std::size_t t, const double *bandwidth, double beta, double rho, std::size_t n,
+                              const std::vector<double> &inside) {
+    struct Hope {
+        double value;
+        Corner corner;
+        Point home;
+    };
+    std::vector<double> scaled(2 * t), top;  // the n largest hopes, the least of them in front
+    for (std::size_t i = 0; i < 2 * t; ++i) scaled[i] = x[i] / bandwidth[i % 2];
+    Plane plane(scaled.data(), t, 1.0 / bandwidth[0], 1.0 / bandwidth[1]);
+    std::vector<std::size_t> best(t), place(t);
+    for (std::size_t i = 0; i < t; ++i) best[i] = i, place[plane.order[i]] = i;
+    std::stable_sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) { return y[a] > y[b]; });
+    const double full = beta / std::sqrt(rho);
+    std::vector<Corner> corners;
+    std::vector<Hope> hopes;
+    for (const std::size_t site : best) {
+        if (top.size() == n && y[site] + full < top.front()) break;  // nor can a corner of any later one be among the n
+        corners.clear();
+        plane.cell(place[site], corners);
+        for (const Corner &corner : corners) {
+            const Point home = {scaled[2 * site] - corner.x, scaled[2 * site + 1] - corner.y};
+            hopes.push_back({y[site] + beta / std::sqrt(std::exp(-0.5 * squared(home)) + rho), corner, home});
+            top.push_back(hopes.back().value);
+            std::push_heap(top.begin(), top.end(), std::greater<double>());
+            if (top.size() <= n) continue;
+            std::pop_heap(top.begin(), top.end(), std::greater<double>());
+            top.pop_back();
+        }
+    }
+    std::stable_sort(hopes.begin(), hopes.end(), [](const Hope &a, const Hope &b) { return a.value > b.value; });
+    hopes.resize(std::min(hopes.size(), n));
+    std::vector<double> points;
+    for (const double part : inside)
+        for (const Hope &hope : hopes) {
+            const double away = std::sqrt(squared(hope.home));
+            if (!(away > part)) continue;
+            points.push_back(std::clamp((hope.corner.x + part / away * hope.home.x) * bandwidth[0], 0.0, 1.0));
+            points.push_back(std::clamp((hope.corner.y + part / away * hope.home.y) * bandwidth[1], 0.0, 1.0));
+        }
+    return points;
 }
 
 }  // namespace boke

@@ -157,14 +157,31 @@ struct Near {
     double shift, *values, *groups;  // n * LANES, n
 };
 
+// Squared distances of one query to N groups without categories, one after the other: sums that do not wait for each other.
+template <std::size_t N>
+INLINE void several_distances(const Data &data, const double *q, std::size_t first, Lanes *s) {
+    for (std::size_t i = 0; i < N; ++i) s[i] = all(0.0);
+    for (std::size_t k = 0; k < data.p; ++k)
+        UNROLL for (std::size_t i = 0; i < N; ++i) {
+            const Lanes away = all(q[k]) - load(data.z + ((first + i) * data.p + k) * LANES);
+            s[i] += away * away;
+        }
+}
+
 INLINE Near neighbours(const Data &data, const double *q, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
     Lanes nearest = all(INF);
-    for (std::size_t g = 0; g < data.groups; ++g) {
-        const Lanes s = distances(data, q, nullptr, g, INF);
+    auto keep = [&](std::size_t g, const Lanes &s) {
         nearest = choose(s < nearest, s, nearest);
         store(near.values + g * LANES, s);
+    };
+    std::size_t g = 0;
+    for (; (g + 4) * LANES <= data.t; g += 4) {
+        Lanes s[4];
+        several_distances<4>(data, q, g, s);
+        UNROLL for (std::size_t i = 0; i < 4; ++i) keep(g + i, s[i]);
     }
+    for (; g < data.groups; ++g) keep(g, distances(data, q, nullptr, g, INF));
     near.shift = least(nearest);
     for (std::size_t g = 0; g < data.groups; ++g) {
         const Lanes s = load(near.values + g * LANES);
@@ -200,25 +217,34 @@ struct RoughSums {
     Singles W, S, shift;
 };
 
-INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
-    RoughSums sums{singles(0.0f), singles(0.0f), singles(__builtin_huge_valf())};
-    for (std::size_t i = 0; i < data.t; ++i) {
-        const float *row = data.rows + i * (data.p + 1);
-        s[i] = singles(0.0f);
-        for (std::size_t k = 0; k < data.p; ++k) {
-            const Singles away = q[k] - singles(row[k]);
-            s[i] = s[i] + away * away;
+// Squared distances of sixteen queries from N observations, one after the other, to s.
+template <std::size_t N>
+INLINE void rough_distances(const float *rows, std::size_t p, const Singles *q, Singles *s) {
+    Singles sum[N];
+    for (std::size_t i = 0; i < N; ++i) sum[i] = singles(0.0f);
+    for (std::size_t k = 0; k < p; ++k)
+        UNROLL for (std::size_t i = 0; i < N; ++i) {
+            const Singles away = q[k] - singles(rows[i * (p + 1) + k]);
+            sum[i] = sum[i] + away * away;
         }
-        sums.shift = smaller(s[i], sums.shift);
-    }
-    for (std::size_t i = 0; i < data.t; ++i) {
-        const Singles beyond = s[i] - sums.shift;
+    for (std::size_t i = 0; i < N; ++i) s[i] = sum[i];
+}
+
+INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
+    const std::size_t p = data.p;
+    std::size_t i = 0;
+    for (; i + 4 <= data.t; i += 4) rough_distances<4>(data.rows + i * (p + 1), p, q, s + i);
+    for (; i < data.t; ++i) rough_distances<1>(data.rows + i * (p + 1), p, q, s + i);
+    Singles W = singles(0.0f), S = singles(0.0f), shift = singles(__builtin_huge_valf());  // in registers, not in the result
+    for (i = 0; i < data.t; ++i) shift = smaller(s[i], shift);
+    for (i = 0; i < data.t; ++i) {
+        const Singles beyond = s[i] - shift;
         if (!any_within(beyond, ROUGH_CUT)) continue;
         const Singles k = half_exponential(beyond);
-        sums.W = sums.W + k;
-        sums.S = sums.S + k * singles(data.rows[i * (data.p + 1) + data.p]);
+        W = W + k;
+        S = S + k * singles(data.rows[i * (p + 1) + p]);
     }
-    return sums;
+    return {W, S, shift};
 }
 
 }  // namespace
@@ -352,6 +378,55 @@ void JOIN(distances_, BOKE_ISA)(const double *x, std::size_t n, const double *ot
 
 void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
     for (std::size_t i = 0; i < n; i += LANES) store(x + i, exponential(load(x + i)));
+}
+
+bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, std::size_t columns, const int *before, int limit,
+                              int *away) {
+#if defined(__AVX2__)
+    // There is an instruction for the sum of two squares: two columns at a time, with one of zeros if need be.
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sums[2][4], beyond = _mm256_set1_epi32(-1);
+    for (std::size_t half = 0; half < 2; ++half)
+        for (std::size_t v = 0; v < 4; ++v) sums[half][v] = zero;
+    for (std::size_t j = 0; j < columns; j += 2) {
+        const bool two = j + 1 < columns;
+        const __m256i at = _mm256_set1_epi32(query[j] | (two ? query[j + 1] << 16 : 0));
+        UNROLL for (std::size_t half = 0; half < 2; ++half) {
+            const __m256i *from = reinterpret_cast<const __m256i *>(codes + j * BLOCK + half * 32);
+            const __m256i a = _mm256_loadu_si256(from), b = two ? _mm256_loadu_si256(from + BLOCK / 32) : zero;
+            const __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
+            const __m256i pairs[] = {_mm256_unpacklo_epi8(low, zero), _mm256_unpackhi_epi8(low, zero),
+                                     _mm256_unpacklo_epi8(high, zero), _mm256_unpackhi_epi8(high, zero)};
+            UNROLL for (std::size_t v = 0; v < 4; ++v) {
+                const __m256i step = _mm256_sub_epi16(pairs[v], at);
+                sums[half][v] = _mm256_add_epi32(sums[half][v], _mm256_madd_epi16(step, step));
+            }
+        }
+    }
+    for (std::size_t half = 0; half < 2; ++half) {
+        // unpacking has kept the halves of a vector apart: sums[0] is of the points 0 to 3 and 16 to 19
+        const __m256i *s = sums[half];
+        const __m256i ordered[] = {_mm256_permute2x128_si256(s[0], s[1], 0x20), _mm256_permute2x128_si256(s[2], s[3], 0x20),
+                                   _mm256_permute2x128_si256(s[0], s[1], 0x31), _mm256_permute2x128_si256(s[2], s[3], 0x31)};
+        for (std::size_t v = 0; v < 4; ++v) {
+            const std::size_t first = half * 32 + v * 8;
+            const __m256i sum = _mm256_add_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(before + first)), ordered[v]);
+            _mm256_storeu_si256(reinterpret_cast<__m256i *>(away + first), sum);
+            beyond = _mm256_and_si256(beyond, _mm256_cmpgt_epi32(sum, _mm256_set1_epi32(limit)));
+        }
+    }
+    return _mm256_movemask_epi8(beyond) != -1;
+#else
+    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = before[i];
+    for (std::size_t j = 0; j < columns; ++j)
+        for (std::size_t i = 0; i < BLOCK; ++i) {
+            const short step = static_cast<short>(codes[j * BLOCK + i] - query[j]);
+            away[i] += static_cast<unsigned short>(step * step);  // in 16 bits, of which a vector has more
+        }
+    int within = 0;
+    for (std::size_t i = 0; i < BLOCK; ++i) within |= away[i] <= limit;
+    return within != 0;
+#endif
 }
 
 }  // namespace boke

@@ -32,6 +32,12 @@ struct Queries {
 using Distances = void (*)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, bool largest,
                            double *to, double *work);
 
+// Squares of the differences between a query's codes and those of BLOCK points, column j of which is at codes[j * BLOCK], join
+// what is known of the points' distances (BLOCK) already; returns whether any of these is within the limit.
+constexpr std::size_t BLOCK = 64;
+using Squares = bool (*)(const unsigned char *codes, const unsigned char *query, std::size_t columns, const int *before, int limit,
+                         int *away);
+
 using Evaluate = void (*)(const Data &, const Queries &);
 
 // t observations of weight 1 in single precision, one after the other: p coordinates and the value less `middle`.
@@ -56,6 +62,7 @@ using Exponentials = void (*)(double *x, std::size_t n);
 #define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
     void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
+    bool squares_##isa(const unsigned char *, const unsigned char *, std::size_t, const int *, int, int *); \
     void screen_##isa(const Rough &, const Rough &, const double *, std::size_t, const double *, double, double, double *, void *); \
     double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *); \
     void exponentials_##isa(double *, std::size_t);

@@ -100,9 +100,9 @@ Result each(Numbers x) {
 }
 
 // Corners (k, 2) of all cells and the sites (k) that they belong to.
-nb::tuple voronoi(Matrix sites, Flags wanted, double width, double height) {
-    if (sites.shape(1) != 2 || wanted.shape(0) != sites.shape(0)) throw std::invalid_argument("Sites must lie in a plane.");
-    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), wanted.data(), width, height);
+nb::tuple voronoi(Matrix sites, double width, double height) {
+    if (sites.shape(1) != 2) throw std::invalid_argument("Sites must lie in a plane.");
+    const std::vector<Corner> found = cells(sites.data(), sites.shape(0), width, height);
     const std::size_t k = found.size();
     std::vector<double> corners(2 * k);
     auto *owners = new std::int64_t[std::max<std::size_t>(k, 1)];
@@ -112,6 +112,17 @@ nb::tuple voronoi(Matrix sites, Flags wanted, double width, double height) {
         owners[i] = static_cast<std::int64_t>(found[i].site);
     }
     return nb::make_tuple(made(std::move(corners), {k, 2}), nb::ndarray<nb::numpy, std::int64_t>(owners, {k}, owner));
+}
+
+Result corners(Matrix x, Vector y, Vector bandwidth, double beta, double rho, std::size_t n, const std::vector<double> &inside) {
+    if (x.shape(1) != 2 || y.shape(0) != x.shape(0) || bandwidth.shape(0) != 2 || n == 0) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> points;
+    {
+        nb::gil_scoped_release unlocked;
+        points = promising(x.data(), y.data(), x.shape(0), bandwidth.data(), beta, rho, n, inside);
+    }
+    const std::size_t k = points.size() / 2;
+    return made(std::move(points), {k, 2});
 }
 
 // (side, at, second) of boke.region.Search; the rule: start, grow, shrink, settled, largest and smallest side
@@ -145,6 +156,22 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
     return nb::make_tuple(side, at, second);
 }
 
+// At most `most` rows of x (t, d), that of the largest of the values y (t) first.
+Result incumbents(Matrix x, Vector y, std::size_t most) {
+    const std::size_t t = x.shape(0), d = x.shape(1), half = most / 2;
+    if (y.shape(0) != t || half < 2) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<std::size_t> order(t);
+    for (std::size_t i = 0; i < t; ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return y.data()[a] > y.data()[b]; });
+    std::vector<double> rows;
+    auto add = [&](std::size_t rank) { rows.insert(rows.end(), x.data() + order[rank] * d, x.data() + (order[rank] + 1) * d); };
+    for (std::size_t rank = 0; rank < std::min(half, t); ++rank) add(rank);
+    for (std::size_t i = 0; t > half && i < half; ++i)
+        if (const std::size_t rank = i * (t - 1) / (half - 1); rank >= half) add(rank);
+    const std::size_t m = rows.size() / std::max<std::size_t>(d, 1);
+    return made(std::move(rows), {m, d});
+}
+
 // The first `count` rows, passing over those that are not farther than `gap` from a chosen one.
 std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
@@ -168,7 +195,7 @@ using Codes = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::dev
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy, Bytes query, Flags alive, std::size_t k, double slack,
-                                                  bool largest) {
+                                                  bool largest, const std::string &instructions) {
     std::vector<Piece> pieces;
     std::size_t room = 0;
     for (const Codes &codes : copy) {
@@ -181,7 +208,7 @@ nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy
     nb::capsule owner(rows, [](void *memory) noexcept { delete static_cast<std::vector<std::int64_t> *>(memory); });
     {
         nb::gil_scoped_release unlocked;
-        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest);
+        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest, pick(instructions).squares);
     }
     return {rows->data(), {rows->size()}, owner};
 }
@@ -263,9 +290,12 @@ NB_MODULE(_native, m) {
     m.def("exp", each<std::exp>, "exp of the C library.");
     m.def("log", each<std::log>, "log of the C library.");
     m.def("cells", voronoi, "Corners of the Voronoi cells of a plane; boke.fill has their definition.");
+    m.def("corners", corners, "Candidates in promising corners of these; boke.acquisition has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
+    m.def("incumbents", incumbents, "Observations near which candidates are placed; boke.policies has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
-    m.def("nearest", nearest_rows, "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
+    m.def("nearest", nearest_rows, nb::arg("copy"), nb::arg("query"), nb::arg("alive"), nb::arg("k"), nb::arg("slack"), nb::arg("largest"),
+          nb::arg("instructions") = "", "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
     m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel.hpp"
+
 namespace boke {
 
-constexpr std::size_t BLOCK = 64;  // points whose bytes of one column lie side by side
-
-// A part of the copy: block b holds column j of its points at codes[(b * columns + j) * BLOCK].
+// A part of the copy: block b holds column j of its BLOCK points at codes[(b * columns + j) * BLOCK].
 struct Piece {
     const std::uint8_t *codes;
     std::size_t blocks, columns;
@@ -18,6 +18,6 @@ struct Piece {
 // `slack` larger than that of the k-th nearest. The distance is the length or the largest difference, in steps of a code;
 // columns that the query does not have are left aside.
 std::vector<std::int64_t> nearest(const std::vector<Piece> &pieces, std::size_t n, const std::uint8_t *query, std::size_t columns,
-                                  const bool *alive, std::size_t k, double slack, bool largest);
+                                  const bool *alive, std::size_t k, double slack, bool largest, Squares squares);
 
 }  // namespace boke
