@@ -20,6 +20,9 @@ from boke.space import Space
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="a pool is compiled or not at all")
 
 
+NONE = np.empty((0, 2)), np.empty(0, np.uint64)  # points and their keys
+
+
 def assert_fresh(pool, model, C):
     """A pool's sums are those of the model, to ten digits and more."""
     mean, density = model.over(pool)
@@ -115,7 +118,8 @@ def test_points_that_go_make_room_for_others():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda pool: pool.update([7], np.empty((0, 2)), np.empty(0, np.uint64), 1.0),
+        lambda pool: pool.update([7], *NONE, 1.0),
+        lambda pool: pool.update([pool.update([], np.zeros((1, 2)), np.zeros(1, np.uint64), 1.0)[0]] * 2, *NONE, 1.0),
         lambda pool: pool.update([], np.empty((1, 3)), np.zeros(1, np.uint64), 1.0),
         lambda pool: pool.update([], np.empty((1, 2)), np.zeros(2, np.uint64), 1.0),
         lambda pool: pool.sums(np.ones(3), np.ones(3), 0.1),

@@ -36,10 +36,13 @@ class Pool {
     // candidate knows all points whose squared distance is at most `reach` beyond that of the nearest.
     Slots update(const Slots &gone, Matrix added, Keys keys, double reach) {
         if (added.shape(1) != d_ || keys.shape(0) != added.shape(0)) throw std::invalid_argument("Shapes do not agree.");
-        for (const std::size_t slot : gone)
-            if (slot >= alive_.size() || !alive_[slot]) throw std::invalid_argument("There is no such point.");
+        std::vector<bool> left = alive_;
+        for (const std::size_t slot : gone) {
+            if (slot >= left.size() || !left[slot]) throw std::invalid_argument("There is no such point.");
+            left[slot] = false;
+        }
         nb::gil_scoped_release unlocked;
-        for (const std::size_t slot : gone) alive_[slot] = false;
+        alive_.swap(left);
         const bool wider = reach > kept_;
         if (wider || reach < SHRUNK * kept_) kept_ = SPARE * reach;
         reach_ = reach;
