@@ -249,7 +249,7 @@ def faithful_boke(T: int, d: int, seed: int) -> None:
 
 
 def paper(scale: Scale) -> Iterator[Row]:
-    """The paper's table of runtimes: T evaluations, 1024 of the acquisition function each. Warm, medians of three runs."""
+    """The paper's table of runtimes, warm, medians of three: T evaluations, 1024 of the acquisition function each."""
     T, code = scale.paper_run, "from boke_bench import speed; speed.boke_run(12, {d}); print(speed.boke_run({T}, {d}))"
     for d in PAPER:
         runs: dict[str, Callable[[int], float]] = {
@@ -299,7 +299,7 @@ def _batch(name: str, d: int, X: Array, start: float) -> Row:
 
 
 def catalogue(scale: Scale) -> Iterator[Row]:
-    """ask + tell of BOKE over a finite set of points, d = 5: kernel sums at all of them kept by a pool, and made afresh."""
+    """ask + tell of BOKE over a finite set of points, d = 5, with kernel sums kept by a pool and made afresh."""
     for n in scale.catalogues:
         points = np.random.default_rng(0).random((n, 5))
         space = boke.Space.from_arms(points)
