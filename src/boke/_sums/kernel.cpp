@@ -11,7 +11,8 @@ namespace {
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
 constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by
-constexpr std::size_t EARLY = 8;  // columns after which hopeless distances are given up
+constexpr std::size_t EARLY = 8;  // columns after which hopeless distances are given up,
+constexpr std::size_t SOON = 5;   // and where it is known before how near the nearest is
 
 // Squared distances of one query to a group; lanes beyond `limit` may be given up and are then infinite.
 INLINE Lanes distances(const Data &data, const double *q, const double *codes, std::size_t g, double limit) {
@@ -158,18 +159,30 @@ struct Near {
 };
 
 // Squared distances of one query to N groups without categories, one after the other: sums that do not wait for each other.
+// Those that are all beyond `limit` may be given up, and are beyond it then.
 template <std::size_t N>
-INLINE void several_distances(const Data &data, const double *q, std::size_t first, Lanes *s) {
+INLINE void several_distances(const Data &data, const double *q, std::size_t first, double limit, Lanes *s) {
     for (std::size_t i = 0; i < N; ++i) s[i] = all(0.0);
-    for (std::size_t k = 0; k < data.p; ++k)
+    auto add = [&](std::size_t k) {
         UNROLL for (std::size_t i = 0; i < N; ++i) {
             const Lanes away = all(q[k]) - load(data.z + ((first + i) * data.p + k) * LANES);
             s[i] += away * away;
         }
+    };
+    std::size_t k = 0;
+    if (limit < INF && data.p > SOON) {
+        for (; k < SOON; ++k) add(k);
+        bool within = false;
+        for (std::size_t i = 0; i < N; ++i) within = within || any_within(s[i], limit);
+        if (!within) return;
+    }
+    for (; k < data.p; ++k) add(k);
 }
 
-INLINE Near neighbours(const Data &data, const double *q, double *work) {
+// `nearest_within`: the nearest observation is not farther, squared.
+INLINE Near neighbours(const Data &data, const double *q, double nearest_within, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
+    const double limit = nearest_within + CUT;
     Lanes nearest = all(INF);
     auto keep = [&](std::size_t g, const Lanes &s) {
         nearest = choose(s < nearest, s, nearest);
@@ -178,7 +191,7 @@ INLINE Near neighbours(const Data &data, const double *q, double *work) {
     std::size_t g = 0;
     for (; (g + 4) * LANES <= data.t; g += 4) {
         Lanes s[4];
-        several_distances<4>(data, q, g, s);
+        several_distances<4>(data, q, g, limit, s);
         UNROLL for (std::size_t i = 0; i < 4; ++i) keep(g + i, s[i]);
     }
     for (; g < data.groups; ++g) keep(g, distances(data, q, nullptr, g, INF));
@@ -217,24 +230,34 @@ struct RoughSums {
     Singles W, S, shift;
 };
 
-// Squared distances of sixteen queries from N observations, one after the other, to s.
+// Squared distances of sixteen queries from N observations, one after the other, to s; beyond `limit` see above.
 template <std::size_t N>
-INLINE void rough_distances(const float *rows, std::size_t p, const Singles *q, Singles *s) {
+INLINE void rough_distances(const float *rows, std::size_t p, const Singles *q, float limit, Singles *s) {
     Singles sum[N];
     for (std::size_t i = 0; i < N; ++i) sum[i] = singles(0.0f);
-    for (std::size_t k = 0; k < p; ++k)
+    auto add = [&](std::size_t k) {
         UNROLL for (std::size_t i = 0; i < N; ++i) {
             const Singles away = q[k] - singles(rows[i * (p + 1) + k]);
             sum[i] = sum[i] + away * away;
         }
+    };
+    std::size_t k = 0;
+    bool within = true;
+    if (limit < __builtin_huge_valf() && p > SOON) {
+        for (; k < SOON; ++k) add(k);
+        within = false;
+        for (std::size_t i = 0; i < N; ++i) within = within || any_within(sum[i], limit);
+    }
+    if (within)
+        for (; k < p; ++k) add(k);
     for (std::size_t i = 0; i < N; ++i) s[i] = sum[i];
 }
 
-INLINE RoughSums rough_sums(const Rough &data, const Singles *q, Singles *s) {
+INLINE RoughSums rough_sums(const Rough &data, const Singles *q, float limit, Singles *s) {
     const std::size_t p = data.p;
     std::size_t i = 0;
-    for (; i + 4 <= data.t; i += 4) rough_distances<4>(data.rows + i * (p + 1), p, q, s + i);
-    for (; i < data.t; ++i) rough_distances<1>(data.rows + i * (p + 1), p, q, s + i);
+    for (; i + 4 <= data.t; i += 4) rough_distances<4>(data.rows + i * (p + 1), p, q, limit, s + i);
+    for (; i < data.t; ++i) rough_distances<1>(data.rows + i * (p + 1), p, q, limit, s + i);
     Singles W = singles(0.0f), S = singles(0.0f), shift = singles(__builtin_huge_valf());  // in registers, not in the result
     for (i = 0; i < data.t; ++i) shift = smaller(s[i], shift);
     for (i = 0; i < data.t; ++i) {
@@ -289,9 +312,10 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
     }
 }
 
-double JOIN(rise_, BOKE_ISA)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *slope,
-                             double *work) {
-    const Near near = neighbours(seen, q, work);
+double JOIN(rise_, BOKE_ISA)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *nearest,
+                             double *slope, double *work) {
+    const Near near = neighbours(seen, q, *nearest, work);
+    *nearest = near.shift;
     Lanes sum_W = all(0.0), sum_S = all(0.0);
     for (std::size_t j = 0; j < near.n; ++j) {
         const Lanes k = load(near.values + j * LANES);
@@ -306,7 +330,7 @@ double JOIN(rise_, BOKE_ISA)(const Data &seen, const Data *silent, const double 
         double density = W * shrink;
         Near hush{0, INF, nullptr, nullptr};
         if (silent) {
-            hush = neighbours(*silent, q, work + rise_room(seen.groups));
+            hush = neighbours(*silent, q, INF, work + rise_room(seen.groups));
             Lanes sum = all(0.0);
             for (std::size_t j = 0; j < hush.n; ++j) sum += load(hush.values + j * LANES);
             density += total(sum) * exponential(-0.5 * hush.shift);
@@ -331,8 +355,9 @@ double JOIN(rise_, BOKE_ISA)(const Data &seen, const Data *silent, const double 
     return value;
 }
 
-void JOIN(screen_, BOKE_ISA)(const Rough &seen, const Rough &silent, const double *x, std::size_t n, const double *bandwidth,
-                             double beta, double rho, double *values, void *work) {
+void JOIN(screen_, BOKE_ISA)(const Rough &seen, const Rough &silent, const double *x, const double *nearest, std::size_t n,
+                             const double *bandwidth, double beta, double rho, double *values, void *work) {
+    constexpr float UNKNOWN = __builtin_huge_valf();
     Singles *q = static_cast<Singles *>(work), *s = q + seen.p;
     for (std::size_t first = 0; first < n; first += SINGLES) {
         const std::size_t some = n - first < SINGLES ? n - first : SINGLES;
@@ -342,10 +367,13 @@ void JOIN(screen_, BOKE_ISA)(const Rough &seen, const Rough &silent, const doubl
                 column[l] = static_cast<float>(x[(first + (l < some ? l : 0)) * seen.p + k] / bandwidth[k]);
             __builtin_memcpy(&q[k], column, sizeof column);
         }
-        const RoughSums sums = rough_sums(seen, q, s);
+        double within = 0.0;
+        for (std::size_t l = 0; l < some; ++l) within = nearest[first + l] > within ? nearest[first + l] : within;
+        const float limit = within < INF ? static_cast<float>(1.01 * within + 1.0) + ROUGH_CUT : UNKNOWN;  // rounding included
+        const RoughSums sums = rough_sums(seen, q, limit, s);
         Singles density = sums.W * half_exponential(sums.shift);
         if (silent.t) {
-            const RoughSums hush = rough_sums(silent, q, s);
+            const RoughSums hush = rough_sums(silent, q, UNKNOWN, s);
             density = density + hush.W * half_exponential(hush.shift);
         }
         for (std::size_t l = 0; l < some; ++l)

@@ -47,13 +47,16 @@ struct Rough {
     const float *rows;
 };
 
-// m + beta (W + rho)^(-1/2) at n points x, by rows of p, to about five digits; silent observations count in W. The
-// gaussian kernel only. work: (p + t) * 2 * LANES floats, aligned, for the larger t.
-using Screen = void (*)(const Rough &seen, const Rough &silent, const double *x, std::size_t n, const double *bandwidth, double beta,
-                        double rho, double *values, void *work);
+// m + beta (W + rho)^(-1/2) at n points x, by rows of p, to about five digits; silent observations count in W. The squared
+// distance of the nearest observation is at most `nearest` (n), in bandwidths. The gaussian kernel only. work: (p + t) * 2 *
+// LANES floats, aligned, for the larger t.
+using Screen = void (*)(const Rough &seen, const Rough &silent, const double *x, const double *nearest, std::size_t n,
+                        const double *bandwidth, double beta, double rho, double *values, void *work);
 
-// The same at one scaled point, exact, and its slope (p); m alone where beta is 0. work: `rise_room`.
-using Rise = double (*)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *slope, double *work);
+// The same at one scaled point, exact, and its slope (p); m alone where beta is 0. `nearest` is at least the squared distance
+// of the nearest observation, and becomes it. work: `rise_room`.
+using Rise = double (*)(const Data &seen, const Data *silent, const double *q, double beta, double rho, double *nearest, double *slope,
+                        double *work);
 inline std::size_t rise_room(std::size_t groups) { return groups * (LANES + 1); }
 
 // exp of n numbers between -700 and 0, in place; n is a multiple of LANES.
@@ -63,8 +66,8 @@ using Exponentials = void (*)(double *x, std::size_t n);
     void evaluate_##isa(const Data &, const Queries &); \
     void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
     bool squares_##isa(const unsigned char *, const unsigned char *, std::size_t, const int *, int, int *); \
-    void screen_##isa(const Rough &, const Rough &, const double *, std::size_t, const double *, double, double, double *, void *); \
-    double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *); \
+    void screen_##isa(const Rough &, const Rough &, const double *, const double *, std::size_t, const double *, double, double, double *, void *); \
+    double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *, double *); \
     void exponentials_##isa(double *, std::size_t);
 BOKE_COPY(baseline)
 #ifdef BOKE_X86

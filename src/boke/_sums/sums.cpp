@@ -120,7 +120,8 @@ class Sums {
             throw std::invalid_argument("Shapes do not agree.");
         const Rough seen = rough(), hush = silent ? silent->rough() : Rough{0, p_, 0.0, nullptr};
         most = std::min(most, total);
-        std::vector<double> x(total * p_), values(total), points(most * p_);
+        // an observation is not farther than the center that a candidate was made around
+        std::vector<double> x(total * p_), near_by(total, HUGE_VAL), values(total), points(most * p_);
         {
             nb::gil_scoped_release unlocked;
             const Column work((p_ + std::max(seen.t, hush.t)) * LANES);
@@ -135,11 +136,12 @@ class Sums {
                     const double u = which.data()[3 * i + 2];
                     const double reach = i < near ? 0.25 * std::exp(decades * u) : rim * (1.0 + 0.4 * u);
                     const double *drawn = (i - first) % 2 ? chance.data() + i / 2 * p_ : nullptr;
+                    near_by[made] = reach * reach;
                     move(centers.data(), among, which.data() + 3 * i, drawn, step.data() + i * p_, reach, bandwidth.data(), p_, x.data() + made * p_);
                 }
             };
             auto evaluate = [&] {
-                choice_.screen(seen, hush, x.data() + valued * p_, made - valued, bandwidth.data(), beta, rho, values.data() + valued, work.get());
+                choice_.screen(seen, hush, x.data() + valued * p_, near_by.data() + valued, made - valued, bandwidth.data(), beta, rho, values.data() + valued, work.get());
                 valued = made;
             };
             add(cube);
@@ -189,9 +191,10 @@ class Sums {
         Data data = seen.data(), hush = (silent ? silent : &seen)->data();
         std::vector<double> z = std::vector<double>(p);
 
-        double value(const double *x, double *slope) {
+        // `nearest`: see Rise
+        double value(const double *x, double &nearest, double *slope) {
             for (std::size_t k = 0; k < p; ++k) z[k] = x[k] / bandwidth[k];
-            const double found = seen.choice_.rise(data, silent ? &hush : nullptr, z.data(), beta, rho, slope, work.get());
+            const double found = seen.choice_.rise(data, silent ? &hush : nullptr, z.data(), beta, rho, &nearest, slope, work.get());
             for (std::size_t k = 0; k < p; ++k) slope[k] /= bandwidth[k];
             return found;
         }
@@ -199,9 +202,9 @@ class Sums {
         double climb(double *x, std::size_t steps, double leash) {
             const std::vector<double> start(x, x + p);
             std::vector<double> slope(p), there(p), trial(p);
-            double best = value(x, slope.data()), length = 0.5;
+            double nearest = HUGE_VAL, best = value(x, nearest, slope.data()), length = 0.5;
             for (std::size_t step = 1; step < steps; ++step) {
-                double square = 0.0, away = 0.0;
+                double square = 0.0, away = 0.0, stride = 0.0;
                 for (std::size_t k = 0; k < p; ++k) {
                     const double up = slope[k] * scale[k];
                     trial[k] = (up < 0.0 ? x[k] <= 0.0 : x[k] >= 1.0) ? 0.0 : up;
@@ -213,10 +216,13 @@ class Sums {
                     trial[k] = std::clamp(x[k] + trial[k] * (length / norm) * scale[k], 0.0, 1.0);
                     const double moved = (trial[k] - start[k]) / (scale[k] > 0.0 ? scale[k] : 1.0);
                     away += moved * moved;
+                    stride += (trial[k] - x[k]) * (trial[k] - x[k]) / (bandwidth[k] * bandwidth[k]);
                 }
-                double found = best;
-                const bool gain = away <= leash * leash && (found = value(trial.data(), there.data())) > best;
+                const double reach = std::sqrt(nearest) + std::sqrt(stride);
+                double found = best, closest = reach * reach * (1.0 + 1e-9) + 1e-9;  // rounding included
+                const bool gain = away <= leash * leash && (found = value(trial.data(), closest, there.data())) > best;
                 if (gain) {
+                    nearest = closest;
                     std::copy(trial.begin(), trial.end(), x);
                     slope.swap(there);
                     best = found;
