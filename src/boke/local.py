@@ -28,6 +28,7 @@ CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the 
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
 LONELY = 3  # random points, the nearest observations of which a second search may begin with
+NEARBY = 10  # of so many arms one is nearby, and so many at least
 ARMS = 4096  # points of a finite set, those nearest to the incumbent, that are looked at
 AROUND = 20  # observations of the box in which a gain is still looked for
 
@@ -153,9 +154,9 @@ def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
     """The arm (d,) with the largest expected improvement or, under noise, as often that with the largest value of a
     drawn function; None if all are taken, and their values come back.
 
-    Under noise they are those of a region, otherwise all: the nearest ones may be far away. Whether an arm is worth
-    another pull depends on whether its value would be another one; where the model finds noise, that is seen by pulling
-    the best one again.
+    All arms count or, every other time, those nearby; under noise those of a region, as long as there are fewer
+    observations than arms. Whether an arm is worth another pull depends on whether its value would be another one;
+    where the model finds noise, that is seen by pulling the best one again.
     """
     assert space.unit_arms is not None
     fitted = fit(data, space, data.best)
@@ -168,7 +169,9 @@ def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
     X = X if len(X) <= ARMS else X[nearest_rows(X, fitted.center, ARMS, space)]
     if noise is None:
         X = X[~data.taken(X)]
-    else:
+        if rng.random() < 0.5:
+            X = X[nearest_rows(X, fitted.center, max(NEARBY, len(X) // NEARBY), space)]
+    elif len(space.unit_arms) > len(data):
         low, high = box(fitted.center, resolved(data, space, fitted.center, noise.resolved), space.spacing)
         X = X[((low <= X) & (high >= X)).all(axis=1)]
     if len(X) == 0:
