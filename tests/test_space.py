@@ -319,6 +319,16 @@ def test_equality_of_spaces():
 # finite sets
 
 
+def test_a_point_becomes_the_arm_that_it_is_or_the_nearest():
+    arms = np.random.default_rng(0).random((40, 3))
+    arms[10:20, 0] = arms[5, 0]  # alike in the first column only
+    space = Space.from_arms(arms)
+    np.testing.assert_array_equal(space.decode(space.unit_arms[::-1]), arms[::-1])
+    for u in np.random.default_rng(1).random((20, 3)):
+        nearest = np.square(space.unit_arms - u).sum(axis=1).argmin()
+        np.testing.assert_array_equal(space.decode(u[None])[0], arms[nearest])
+
+
 def test_arms_are_the_only_points():
     arms = np.array([[0.0, 5], [1, 5], [3, 5]])
     space = Space.from_arms(arms)

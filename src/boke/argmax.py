@@ -68,7 +68,8 @@ def argmax(
     finite = space.enumerate(budget)
     if finite is not None:
         kept = None if pool is None else f.over(pool)
-        return np.array(finite[_first_fresh(finite, f(finite) if kept is None else kept, known, 1)[0]])
+        values = f(finite) if kept is None else kept
+        return np.array(finite[np.argmax(values) if known is None else _first_fresh(finite, values, known, 1)[0]])
     draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
     local = len(taken) >= LOCAL_PAYS
     X = _best(f, space, bandwidth, draw, local, known, rng)

@@ -191,8 +191,7 @@ class Space:
         """Map points of the unit cube (n, d) to native values inside the bounds, on the grid."""
         if self.arms is not None:
             assert self.unit_arms is not None
-            away = (self.unit_arms - u for u in unit)
-            return self.arms[[int(np.einsum("md,md->m", a, a).argmin()) for a in away]]
+            return self.arms[[_nearest(self.unit_arms, u) for u in unit]]
         if not self._others:
             return between(unit, self._low, self._high)
         native = np.empty(unit.shape)
@@ -260,6 +259,16 @@ def between(unit: Array, low: Array, high: Array) -> Array:
 def plain_between(unit: Array, low: Array, high: Array) -> Array:
     """The same, and its definition."""
     return np.asarray(np.minimum(np.maximum(low * (1 - unit) + high * unit, low), high))
+
+
+def _nearest(arms: Array, u: Array) -> int:
+    """Which arm (M, d) is nearest to u (d,); as a rule it is one of them."""
+    alike = np.flatnonzero(arms[:, 0] == u[0])
+    same = alike[(arms[alike] == u).all(axis=1)]
+    if len(same):
+        return int(same[0])
+    away = arms - u
+    return int(np.einsum("md,md->m", away, away).argmin())
 
 
 def _range(column: Array) -> tuple[float, float]:
