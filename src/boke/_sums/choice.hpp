@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gp.hpp"
 #include "kernel.hpp"
 
 namespace boke {
@@ -15,20 +16,29 @@ struct Choice {
     Screen screen;
     Rise rise;
     Exponentials exponentials;
+    GPFunctions gp;
     const char *name;
 };
 
-// Those that this machine has, the preferred one first
-inline std::vector<Choice> available() {
-    std::vector<Choice> all;
+#define BOKE_CHOICE(isa) \
+    Choice { evaluate_##isa, distances_##isa, squares_##isa, screen_##isa, rise_##isa, exponentials_##isa, gp_##isa(), #isa }
+
+// Those that this machine has, the preferred one first; none on x86 without fused multiply-adds
+inline const std::vector<Choice> &available() {
+    static const std::vector<Choice> choices = [] {
+        std::vector<Choice> all;
 #ifdef BOKE_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back({evaluate_avx512, distances_avx512, squares_avx512, screen_avx512, rise_avx512, exponentials_avx512, "avx512"});
-    if (__builtin_cpu_supports("avx2")) all.push_back({evaluate_avx2, distances_avx2, squares_avx2, screen_avx2, rise_avx2, exponentials_avx2, "avx2"});
+        __builtin_cpu_init();
+        if (!__builtin_cpu_supports("fma")) return all;
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back(BOKE_CHOICE(avx512));
+        if (__builtin_cpu_supports("avx2")) all.push_back(BOKE_CHOICE(avx2));
 #endif
-    all.push_back({evaluate_baseline, distances_baseline, squares_baseline, screen_baseline, rise_baseline, exponentials_baseline, "baseline"});
-    return all;
+        all.push_back(BOKE_CHOICE(baseline));
+        return all;
+    }();
+    return choices;
 }
+#undef BOKE_CHOICE
 
 inline Choice pick(const std::string &name) {
     for (const Choice &choice : available())

@@ -1,8 +1,8 @@
 // Kernel sums: the compiled twin of kernel_sums in ../sums.py, which says what is computed.
 //
 // This file is compiled once for each instruction set. All copies do the same operations in the same order, eight
-// observations at a time and without contraction to fused multiply-adds, so that they agree to the last bit. It uses
-// nothing of the standard library that might be shared with code compiled for a lesser machine.
+// observations at a time, so that they agree to the last bit. It uses nothing of the standard library that might be shared
+// with code compiled for a lesser machine.
 #include "kernel.hpp"
 
 namespace boke {
@@ -10,34 +10,54 @@ namespace {
 
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
-constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by
-constexpr std::size_t EARLY = 8;  // columns after which hopeless distances are given up,
-constexpr std::size_t SOON = 5;   // and where it is known before how near the nearest is
+constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by, at most,
+constexpr std::size_t AT_HAND = 24 << 10;  // and their bytes
+constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
+constexpr std::size_t EARLY = 16; // and again after so many more
 
-// Squared distances of one query to a group; lanes beyond `limit` may be given up and are then infinite.
-INLINE Lanes distances(const Data &data, const double *q, const double *codes, std::size_t g, double limit) {
-    const double *z = data.z + g * data.p * LANES;
-    Lanes s = all(0.0);
-    std::size_t k = 0;
-    while (limit < INF && k + EARLY < data.p) {
-        for (const std::size_t stop = k + EARLY; k < stop; ++k) {
-            Lanes away = all(q[k]) - load(z + k * LANES);
-            s += away * away;
+// Squared distances of one query to N groups, whose sums do not wait for each other. Where all are beyond `limit` they may be
+// given up, and are only known to be beyond it.
+template <std::size_t N>
+INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, double limit, Lanes *s) {
+    Lanes sum[N];
+    for (std::size_t i = 0; i < N; ++i) sum[i] = all(0.0);
+    const double *z = data.z + first * data.p * LANES;
+    auto add = [&](std::size_t from, std::size_t until) {
+        for (std::size_t k = from; k < until; ++k) {
+            const Lanes at = all(q[k]);
+            UNROLL for (std::size_t i = 0; i < N; ++i) {
+                const Lanes away = at - load(z + (i * data.p + k) * LANES);
+                sum[i] += away * away;
+            }
         }
-        if (!any_within(s, limit)) return all(INF);
+    };
+    std::size_t done = 0;
+    bool within = true;
+    for (std::size_t next = SOON; limit < INF && within && next < data.p; next += EARLY) {
+        add(done, next);
+        done = next;
+        within = false;
+        for (std::size_t i = 0; i < N; ++i) within = within || any_within(sum[i], limit);
     }
-    for (; k < data.p; ++k) {
-        Lanes away = all(q[k]) - load(z + k * LANES);
-        s += away * away;
-    }
-    if (data.kernel == GAUSSIAN)
-        for (std::size_t j = 0; j < data.c; ++j) {
-            Mask unlike = load(data.codes + (g * data.c + j) * LANES) != all(codes[j]);
-            s += choose(unlike, all(data.penalty[j]), all(0.0));
+    if (within) add(done, data.p);
+    for (std::size_t i = 0; i < N; ++i) {
+        const std::size_t g = first + i;
+        for (std::size_t j = 0; data.kernel == GAUSSIAN && j < data.c; ++j) {
+            const Mask unlike = load(data.codes + (g * data.c + j) * LANES) != all(codes[j]);
+            sum[i] += choose(unlike, all(data.penalty[j]), all(0.0));
         }
-    const std::size_t first = g * LANES;
-    if (first + LANES > data.t) s = choose(numbers() < all(static_cast<double>(data.t - first)), s, all(INF));
-    return s;
+        if ((g + 1) * LANES > data.t)
+            sum[i] = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), sum[i], all(INF));
+        s[i] = sum[i];
+    }
+}
+
+// Those to all groups from `first` to `last`, four at a time
+INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, std::size_t last,
+                      double limit, Lanes *s) {
+    std::size_t g = first;
+    for (; g + 4 <= last; g += 4) distances<4>(data, q, codes, g, limit, s + (g - first));
+    for (; g < last; ++g) distances<1>(data, q, codes, g, limit, s + (g - first));
 }
 
 INLINE void skip(Lanes &s, std::size_t g, std::ptrdiff_t own) {
@@ -91,21 +111,20 @@ struct Running {
 // One query, one tile: add its observations to the running sums.
 INLINE void add(const Data &data, const double *q, const double *codes, std::ptrdiff_t own, std::size_t first,
                 std::size_t last, Running &sum) {
+    Lanes s[TILE];
+    distances(data, q, codes, first, last, data.kernel == GAUSSIAN ? sum.shift + CUT : 1.0, s);
     if (data.kernel != GAUSSIAN) {
         for (std::size_t g = first; g < last; ++g) {
-            Lanes s = distances(data, q, codes, g, 1.0);
-            skip(s, g, own);
-            if (!any_within(s, 1.0)) continue;
-            const Lanes k = compact(data, s, codes, g).value * load(data.w + g * LANES);
+            skip(s[g - first], g, own);
+            if (!any_within(s[g - first], 1.0)) continue;
+            const Lanes k = compact(data, s[g - first], codes, g).value * load(data.w + g * LANES);
             sum.W += k;
             sum.S += k * load(data.y + g * LANES);
         }
         return;
     }
-    Lanes s[TILE];
     Lanes nearest = all(INF);
     for (std::size_t g = first; g < last; ++g) {
-        s[g - first] = distances(data, q, codes, g, sum.shift + CUT);
         skip(s[g - first], g, own);
         nearest = choose(s[g - first] < nearest, s[g - first], nearest);
     }
@@ -131,7 +150,8 @@ INLINE void slopes(const Data &data, const double *q, const double *codes, std::
     for (std::size_t k = 0; k < data.p; ++k) A[k] = B[k] = all(0.0);
     const double limit = data.kernel == GAUSSIAN ? shift + CUT : 1.0;
     for (std::size_t g = 0; g < data.groups; ++g) {
-        Lanes s = distances(data, q, codes, g, limit);
+        Lanes s;
+        distances<1>(data, q, codes, g, limit, &s);
         skip(s, g, own);
         if (!any_within(s, limit)) continue;
         const Lanes slope = data.kernel == GAUSSIAN ? all(-1.0) * gaussian(s, shift) : compact(data, s, codes, g).slope;
@@ -158,43 +178,18 @@ struct Near {
     double shift, *values, *groups;  // n * LANES, n
 };
 
-// Squared distances of one query to N groups without categories, one after the other: sums that do not wait for each other.
-// Those that are all beyond `limit` may be given up, and are beyond it then.
-template <std::size_t N>
-INLINE void several_distances(const Data &data, const double *q, std::size_t first, double limit, Lanes *s) {
-    for (std::size_t i = 0; i < N; ++i) s[i] = all(0.0);
-    auto add = [&](std::size_t k) {
-        UNROLL for (std::size_t i = 0; i < N; ++i) {
-            const Lanes away = all(q[k]) - load(data.z + ((first + i) * data.p + k) * LANES);
-            s[i] += away * away;
-        }
-    };
-    std::size_t k = 0;
-    if (limit < INF && data.p > SOON) {
-        for (; k < SOON; ++k) add(k);
-        bool within = false;
-        for (std::size_t i = 0; i < N; ++i) within = within || any_within(s[i], limit);
-        if (!within) return;
-    }
-    for (; k < data.p; ++k) add(k);
-}
-
 // `nearest_within`: the nearest observation is not farther, squared.
 INLINE Near neighbours(const Data &data, const double *q, double nearest_within, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
-    const double limit = nearest_within + CUT;
-    Lanes nearest = all(INF);
-    auto keep = [&](std::size_t g, const Lanes &s) {
-        nearest = choose(s < nearest, s, nearest);
-        store(near.values + g * LANES, s);
-    };
-    std::size_t g = 0;
-    for (; (g + 4) * LANES <= data.t; g += 4) {
-        Lanes s[4];
-        several_distances<4>(data, q, g, limit, s);
-        UNROLL for (std::size_t i = 0; i < 4; ++i) keep(g + i, s[i]);
+    Lanes nearest = all(INF), s[4];
+    for (std::size_t first = 0; first < data.groups; first += 4) {
+        const std::size_t last = first + 4 < data.groups ? first + 4 : data.groups;
+        distances(data, q, nullptr, first, last, nearest_within + CUT, s);
+        for (std::size_t g = first; g < last; ++g) {
+            nearest = choose(s[g - first] < nearest, s[g - first], nearest);
+            store(near.values + g * LANES, s[g - first]);
+        }
     }
-    for (; g < data.groups; ++g) keep(g, distances(data, q, nullptr, g, INF));
     near.shift = least(nearest);
     for (std::size_t g = 0; g < data.groups; ++g) {
         const Lanes s = load(near.values + g * LANES);
@@ -275,6 +270,7 @@ INLINE RoughSums rough_sums(const Rough &data, const Singles *q, float limit, Si
 void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
     const std::size_t p = data.p, c = data.c;
     constexpr std::size_t BATCH = 64;  // queries whose running sums are kept at hand
+    const std::size_t fit = AT_HAND / ((p + 1) * LANES * sizeof(double)) / 4 * 4, tile = fit < 4 ? 4 : fit < TILE ? fit : TILE;
     Running sums[BATCH];
     for (std::size_t from = 0; from < queries.n; from += BATCH) {
         const std::size_t n = queries.n - from < BATCH ? queries.n - from : BATCH;
@@ -282,8 +278,8 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
             sums[i].shift = data.kernel == GAUSSIAN ? INF : 0.0;
             sums[i].W = sums[i].S = all(0.0);
         }
-        for (std::size_t first = 0; first < data.groups; first += TILE) {
-            const std::size_t last = first + TILE < data.groups ? first + TILE : data.groups;
+        for (std::size_t first = 0; first < data.groups; first += tile) {
+            const std::size_t last = first + tile < data.groups ? first + tile : data.groups;
             for (std::size_t i = 0; i < n; ++i)
                 add(data, queries.z + (from + i) * p, queries.codes + (from + i) * c, self(queries, from + i), first,
                     last, sums[i]);
@@ -396,7 +392,7 @@ void JOIN(distances_, BOKE_ISA)(const double *x, std::size_t n, const double *ot
                     const Lanes size = choose(away < all(0.0), all(-1.0) * away, away);
                     s = choose(s < size, size, s);
                 } else {
-                    s += away * away;
+                    s += Lanes(away * away);  // rounded as in the definition, and by whoever else measures a distance
                 }
             }
             for (std::size_t l = 0; l < some; ++l) to[(first + l) * m + i] = s[l];

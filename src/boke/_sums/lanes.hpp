@@ -1,5 +1,7 @@
 // Eight numbers at a time on every instruction set: vectors of its own width, as many as are needed. Included by files
-// that are compiled once for each of them; every copy does the same operations in the same order.
+// that are compiled once for each of them; every copy does the same operations in the same order. A product of vectors that
+// something is added to is rounded once, with it: a fused multiply-add, which takes as long as one of the two. It is the
+// types that say where, not the compiler, so all copies agree to the last bit.
 #pragma once
 #include <cstddef>
 
@@ -45,13 +47,39 @@ struct alignas(LANES * sizeof(double)) Lanes {
     double operator[](std::size_t i) const { return part[i / WIDTH][i % WIDTH]; }
 };
 
+INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {  // a b + c
+#if defined(__AVX512F__)
+    return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__)
+    return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#elif defined(__FMA__)
+    return (Doubles)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+#else
+    Doubles r;
+    for (std::size_t k = 0; k < WIDTH; ++k) r[k] = __builtin_fma(a[k], b[k], c[k]);
+    return r;
+#endif
+}
+
 #define EACH(result, expression)                                  \
     result r;                                                     \
     for (std::size_t i = 0; i < PARTS; ++i) r.part[i] = expression; \
     return r;
+
+// a b, to which something may still be added; as Lanes it is rounded
+struct Product {
+    Lanes a, b;
+    INLINE operator Lanes() const { EACH(Lanes, a.part[i] * b.part[i]) }
+};
+INLINE Product operator*(const Lanes &a, const Lanes &b) { return {a, b}; }
+INLINE Lanes operator+(const Product &p, const Lanes &c) { EACH(Lanes, fused(p.a.part[i], p.b.part[i], c.part[i])) }
+INLINE Lanes operator+(const Lanes &c, const Product &p) { return p + c; }
+INLINE Lanes operator+(const Product &p, const Product &c) { return p + Lanes(c); }
+INLINE Lanes operator-(const Product &p, const Lanes &c) { EACH(Lanes, fused(p.a.part[i], p.b.part[i], -c.part[i])) }
+INLINE Lanes operator-(const Lanes &c, const Product &p) { EACH(Lanes, fused(-p.a.part[i], p.b.part[i], c.part[i])) }
+INLINE Lanes operator-(const Product &p, const Product &c) { return p - Lanes(c); }
 INLINE Lanes operator+(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] + b.part[i]) }
 INLINE Lanes operator-(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] - b.part[i]) }
-INLINE Lanes operator*(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] * b.part[i]) }
 INLINE Lanes operator/(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] / b.part[i]) }
 INLINE Mask operator<(const Lanes &a, const Lanes &b) { EACH(Mask, a.part[i] < b.part[i]) }
 INLINE Mask operator!=(const Lanes &a, const Lanes &b) { EACH(Mask, a.part[i] != b.part[i]) }
@@ -63,10 +91,13 @@ INLINE Lanes times_power_of_two(const Lanes &a, const Lanes &n) {  // n in the l
 }
 #undef EACH
 INLINE Lanes &operator+=(Lanes &a, const Lanes &b) { return a = a + b; }
+INLINE Lanes &operator+=(Lanes &a, const Product &b) { return a = a + b; }
 INLINE Lanes &operator-=(Lanes &a, const Lanes &b) { return a = a - b; }
+INLINE Lanes &operator-=(Lanes &a, const Product &b) { return a = a - b; }
 INLINE Lanes &operator*=(Lanes &a, const Lanes &b) { return a = a * b; }
 INLINE Lanes operator+(double a, const Lanes &b) { return all(a) + b; }
-INLINE Lanes operator*(double a, const Lanes &b) { return all(a) * b; }
+INLINE Lanes operator+(double a, const Product &b) { return all(a) + b; }
+INLINE Product operator*(double a, const Lanes &b) { return all(a) * b; }
 
 INLINE Lanes load(const double *from) {
     Lanes v;
@@ -167,6 +198,20 @@ typedef float Floats __attribute__((vector_size(BYTES)));
 typedef int Words __attribute__((vector_size(BYTES)));
 constexpr std::size_t SINGLES = 2 * LANES;
 
+INLINE Floats fused(const Floats &a, const Floats &b, const Floats &c) {
+#if defined(__AVX512F__)
+    return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+    return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__FMA__)
+    return (Floats)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+#else
+    Floats r;
+    for (std::size_t k = 0; k < 2 * WIDTH; ++k) r[k] = __builtin_fmaf(a[k], b[k], c[k]);
+    return r;
+#endif
+}
+
 struct alignas(SINGLES * sizeof(float)) Singles {
     Floats part[PARTS];
     float operator[](std::size_t i) const { return part[i / (2 * WIDTH)][i % (2 * WIDTH)]; }
@@ -176,9 +221,15 @@ struct alignas(SINGLES * sizeof(float)) Singles {
     Singles r;                                                    \
     for (std::size_t i = 0; i < PARTS; ++i) r.part[i] = expression; \
     return r;
+struct SingleProduct {
+    Singles a, b;
+    INLINE operator Singles() const { EACH(a.part[i] * b.part[i]) }
+};
+INLINE SingleProduct operator*(const Singles &a, const Singles &b) { return {a, b}; }
+INLINE Singles operator+(const SingleProduct &p, const Singles &c) { EACH(fused(p.a.part[i], p.b.part[i], c.part[i])) }
+INLINE Singles operator+(const Singles &c, const SingleProduct &p) { return p + c; }
 INLINE Singles operator+(const Singles &a, const Singles &b) { EACH(a.part[i] + b.part[i]) }
 INLINE Singles operator-(const Singles &a, const Singles &b) { EACH(a.part[i] - b.part[i]) }
-INLINE Singles operator*(const Singles &a, const Singles &b) { EACH(a.part[i] * b.part[i]) }
 INLINE Singles smaller(const Singles &a, const Singles &b) { EACH(a.part[i] < b.part[i] ? a.part[i] : b.part[i]) }
 INLINE Singles larger(const Singles &a, const Singles &b) { EACH(a.part[i] > b.part[i] ? a.part[i] : b.part[i]) }
 INLINE Singles singles(float v) { EACH(v - Floats{}) }

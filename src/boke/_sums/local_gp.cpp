@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "gp.hpp"
+#include "choice.hpp"
 
 using namespace boke;
 
@@ -27,17 +27,6 @@ namespace {
 
 constexpr double ENOUGH = 1e-6;  // of log EI: a climb ends when a step straight up gains less
 constexpr std::size_t PROMISING = 3;  // evaluations after which an ascent that has not gained enough is given up
-
-GPFunctions pick(const std::string &name) {
-#ifdef BOKE_X86
-    __builtin_cpu_init();
-    if ((name.empty() || name == "avx512") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-        return gp_avx512();
-    if ((name.empty() || name == "avx2") && __builtin_cpu_supports("avx2")) return gp_avx2();
-#endif
-    if (name.empty() || name == "baseline") return gp_baseline();
-    throw std::invalid_argument("This machine has no instruction set '" + name + "'.");
-}
 
 Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
     std::size_t size = 1;
@@ -172,7 +161,7 @@ class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
             const std::vector<std::size_t> &start, const std::string &instructions)
-        : run_(pick(instructions)), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
+        : run_(pick(instructions).gp), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
           z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
           jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
           noises_(noises), at_(start),

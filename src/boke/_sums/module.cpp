@@ -275,6 +275,7 @@ nb::tuple warped(Vector y, const std::vector<double> &lengths) {
 }  // namespace
 
 NB_MODULE(_native, m) {
+    if (available().empty()) throw nb::import_error("This processor has no fused multiply-adds.");
     m.doc() = "Compiled kernel sums; boke.sums has their definition.";
     bind_sums(m);
     bind_local_gp(m);
