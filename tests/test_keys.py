@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from boke.keys import FEW, Lot, TakenPoints, plain_row_keys, plain_uniform, row_keys, uniform
+from boke.keys import Lot, TakenPoints, plain_row_keys, plain_uniform, row_keys, uniform
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 200])
@@ -32,7 +32,7 @@ def test_taken_points_are_known_again():
 def test_taken_points_are_known_again_by_all_ways(seed):
     rng = np.random.default_rng(seed)
     d, grid = rng.integers(1, 6), np.array([-0.0, 0.0, 0.5, 1.0])
-    X, S, rows = (rng.choice(grid, size=(n, d)) for n in (rng.integers(0, 12), rng.integers(0, 4), FEW - 1))
+    X, S, rows = (rng.choice(grid, size=(n, d)) for n in (rng.integers(0, 12), rng.integers(0, 4), 7))
     taken = TakenPoints(X, S)
     expected = [any((row == x).all() for x in [*X, *S]) for row in rows]
     assert len(taken) == len(X) + len(S)

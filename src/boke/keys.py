@@ -16,8 +16,6 @@ from boke.space import Array, Mask
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
-FEW = 8  # rows that are compared with all others sooner than these are sorted
-
 
 def row_keys(rows: Array) -> Keys:
     """A 64-bit hash of every row (n, d), exact integer arithmetic: equal rows, and in practice only they, agree."""
@@ -98,8 +96,8 @@ class TakenPoints:
         return len(self._points) + len(self._others)
 
     def __call__(self, rows: Array) -> Mask:
-        if NATIVE is not None and len(rows) < FEW:
-            return np.asarray(NATIVE.among(rows, self._points, self._others))
+        if NATIVE is not None:
+            return np.asarray(NATIVE.among(rows, self._points, self._others, multipliers(rows.shape[1])))
         return self.plain(rows)
 
     def plain(self, rows: Array) -> Mask:

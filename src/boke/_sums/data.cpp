@@ -113,26 +113,57 @@ nb::ndarray<nb::numpy, bool> drawn(Numbers numbers, std::int64_t first, std::uin
 
 // Points
 
-void find(const Matrix &rows, const Matrix &points, Fresh<bool> &found) {
-    const std::size_t n = rows.shape(0), m = points.shape(0), d = points.shape(1);
-    const double *point = points.data();
-    for (std::size_t j = 0; j < m; ++j, point += d)
-        for (std::size_t i = 0; i < n; ++i) {
-            const double *row = rows.data() + i * d;
-            if (row[0] == point[0] && std::equal(row, row + d, point)) found[i] = true;
+// Rows by their keys, to be found again: an open table with room for four times as many.
+class Table {
+  public:
+    Table(const Matrix &rows, const std::uint64_t *multipliers) : rows_(rows.data()), d_(rows.shape(1)), multipliers_(multipliers) {
+        std::size_t size = 1;
+        while (size < 4 * rows.shape(0)) size *= 2;
+        mask_ = size - 1;
+        slots_.resize(size, Slot{0, NONE});
+        for (std::size_t i = 0; i < rows.shape(0); ++i) {
+            const std::uint64_t key = key_of(parts(rows_ + i * d_, d_, multipliers_));
+            std::size_t at = key & mask_;
+            while (slots_[at].row != NONE) at = (at + 1) & mask_;
+            slots_[at] = {key, i};
         }
-}
+    }
 
-// Which of a few rows are among the points or the others.
-nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others) {
+    // Mark the rows that are equal to one of the points.
+    void mark(const Matrix &points, Fresh<bool> &found) const {
+        const double *point = points.data();
+        for (std::size_t j = 0; j < points.shape(0); ++j, point += d_) {
+            const std::uint64_t key = key_of(parts(point, d_, multipliers_));
+            for (std::size_t at = key & mask_; slots_[at].row != NONE; at = (at + 1) & mask_) {
+                const Slot &slot = slots_[at];
+                if (slot.key == key && std::equal(point, point + d_, rows_ + slot.row * d_)) found[slot.row] = true;
+            }
+        }
+    }
+
+  private:
+    static constexpr std::size_t NONE = std::numeric_limits<std::size_t>::max();
+    struct Slot {
+        std::uint64_t key;
+        std::size_t row;
+    };
+    const double *rows_;
+    std::size_t d_, mask_;
+    const std::uint64_t *multipliers_;
+    std::vector<Slot> slots_;
+};
+
+// Which of the rows are among the points or the others.
+nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others, Keys multipliers) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
-    if (points.shape(1) != d || others.shape(1) != d || d == 0) throw std::invalid_argument("Shapes do not agree.");
+    if (points.shape(1) != d || others.shape(1) != d || multipliers.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
     Fresh<bool> found(n);
     std::fill(found.begin(), found.begin() + n, false);
     {
         nb::gil_scoped_release unlocked;
-        find(rows, points, found);
-        find(rows, others, found);
+        const Table table(rows, multipliers.data());
+        table.mark(points, found);
+        table.mark(others, found);
     }
     return found.array({n});
 }
@@ -361,7 +392,7 @@ void bind_data(nb::module_ &m) {
     m.def("anywhere", anywhere, "Whether any of some keys is known; boke.keys has its definition.");
     m.def("uniform", uniforms, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("drawn", drawn, "Which trials are of a lot; boke.keys has its definition.");
-    m.def("among", among, "Which of a few rows are known; boke.keys has its definition.");
+    m.def("among", among, "Which rows are known; boke.keys has its definition.");
     m.def("closest", closest, "The rows nearest to a point; boke.data has their definition.");
     m.def("outcomes", outcomes, "What came of the trials of a lot; boke.data has its definition.");
     m.def("collected", collected, "What a policy sees of a history; boke.history has its definition.");
