@@ -22,15 +22,24 @@ class Cell {
         measure();
     }
 
-    // Keep what is nearer to the origin than to another site.
-    void cut(Point other) {
+    // Keep what is nearer to the origin than to another site; whether that is less than before.
+    bool cut(Point other) {
         const double half = 0.5 * squared(other);
         auto beyond = [=](Point p) { return p.x * other.x + p.y * other.y - half; };
-        if (std::none_of(corners_.begin(), corners_.end(), [=](Point p) { return beyond(p) > 0.0; })) return;
+        // rounding keeps order: where the farthest corner of the box is not beyond, none of the cell's is
+        if (!(beyond({other.x < 0.0 ? low_.x : high_.x, other.y < 0.0 ? low_.y : high_.y}) > 0.0)) return false;
+        beyond_.clear();
+        bool any = false;
+        for (const Point &p : corners_) {
+            beyond_.push_back(beyond(p));
+            any = any || beyond_.back() > 0.0;
+        }
+        if (!any) return false;
         kept_.clear();
         for (std::size_t i = 0, n = corners_.size(); i < n; ++i) {
-            const Point p = corners_[i], q = corners_[i + 1 < n ? i + 1 : 0];
-            const double a = beyond(p), b = beyond(q);
+            const std::size_t next = i + 1 < n ? i + 1 : 0;
+            const Point p = corners_[i], q = corners_[next];
+            const double a = beyond_[i], b = beyond_[next];
             if (!(a > 0.0)) kept_.push_back(p);
             if ((a < 0.0 && b > 0.0) || (a > 0.0 && b < 0.0)) {
                 const double t = a / (a - b);
@@ -39,6 +48,7 @@ class Cell {
         }
         std::swap(corners_, kept_);
         measure();
+        return true;
     }
 
     const std::vector<Point> &corners() const { return corners_; }
@@ -47,10 +57,17 @@ class Cell {
   private:
     void measure() {
         reach_ = 0.0;
-        for (const Point &p : corners_) reach_ = std::max(reach_, 4.0 * squared(p));
+        low_ = high_ = {0.0, 0.0};  // the site, which is inside
+        for (const Point &p : corners_) {
+            reach_ = std::max(reach_, 4.0 * squared(p));
+            low_ = {std::min(low_.x, p.x), std::min(low_.y, p.y)};
+            high_ = {std::max(high_.x, p.x), std::max(high_.y, p.y)};
+        }
     }
 
     std::vector<Point> corners_, kept_;
+    std::vector<double> beyond_;
+    Point low_{}, high_{};  // corners of the smallest box around the cell
     double reach_ = 0.0;
 };
 
@@ -63,8 +80,9 @@ class Plane {
         for (std::size_t i = 0; i < n; ++i) sorted_[i] = {sites[2 * order[i]], sites[2 * order[i] + 1]};
     }
 
-    // Add the corners of the cell of the i-th of them.
-    void cell(std::size_t i, std::vector<Corner> &found) {
+    // Add the corners of the cell of the i-th of them, unless it is `hopeless`, which is asked of the cell's reach.
+    template <class Hopeless>
+    void cell(std::size_t i, std::vector<Corner> &found, Hopeless hopeless) {
         const std::size_t n = order.size();
         const Point at = sorted_[i];
         cell_.start(-at.x, -at.y, width_ - at.x, height_ - at.y);
@@ -75,7 +93,7 @@ class Plane {
             const std::size_t j = before < after ? --left : right++;
             const Point q = {sorted_[j].x - at.x, sorted_[j].y - at.y};
             if (q.x * q.x >= cell_.reach()) break;
-            if (squared(q) > 0.0 && squared(q) < cell_.reach()) cell_.cut(q);
+            if (squared(q) > 0.0 && squared(q) < cell_.reach() && cell_.cut(q) && hopeless(cell_.reach())) return;
         }
         for (const Point &p : cell_.corners())
             found.push_back({std::clamp(at.x + p.x, 0.0, width_), std::clamp(at.y + p.y, 0.0, height_), order[i]});
@@ -94,7 +112,7 @@ class Plane {
 std::vector<Corner> cells(const double *sites, std::size_t n, double width, double height) {
     Plane plane(sites, n, width, height);
     std::vector<Corner> found;
-    for (std::size_t i = 0; i < n; ++i) plane.cell(i, found);
+    for (std::size_t i = 0; i < n; ++i) plane.cell(i, found, [](double) { return false; });
     return found;
 }
 
@@ -112,15 +130,19 @@ std::vector<double> promising(const double *x, const double *y, std::size_t t, c
     for (std::size_t i = 0; i < t; ++i) best[i] = i, place[plane.order[i]] = i;
     std::stable_sort(best.begin(), best.end(), [&](std::size_t a, std::size_t b) { return y[a] > y[b]; });
     const double full = beta / std::sqrt(rho);
+    auto bonus = [=](double square) { return beta / std::sqrt(std::exp(-0.5 * square) + rho); };
     std::vector<Corner> corners;
     std::vector<Hope> hopes;
     for (const std::size_t site : best) {
         if (top.size() == n && y[site] + full < top.front()) break;  // nor can a corner of any later one be among the n
         corners.clear();
-        plane.cell(place[site], corners);
+        // as a rule among observations that are close to each other: no corner of such a cell can be among the n
+        plane.cell(place[site], corners, [&](double reach) {
+            return top.size() == n && y[site] + (1.0 + 1e-6) * bonus(0.25 * reach) < top.front();  // rounding included
+        });
         for (const Corner &corner : corners) {
             const Point home = {scaled[2 * site] - corner.x, scaled[2 * site + 1] - corner.y};
-            hopes.push_back({y[site] + beta / std::sqrt(std::exp(-0.5 * squared(home)) + rho), corner, home});
+            hopes.push_back({y[site] + bonus(squared(home)), corner, home});
             top.push_back(hopes.back().value);
             std::push_heap(top.begin(), top.end(), std::greater<double>());
             if (top.size() <= n) continue;
