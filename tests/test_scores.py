@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
 
-from boke.scores import SCALES, normal_scores, scaled
+from boke.compiled import NATIVE
+from boke.scores import SCALES, normal_scores, plain_levels, scaled
 
 VALUES = st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0]), min_size=1)
 
@@ -14,6 +15,15 @@ VALUES = st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.sampled_
 def test_normal_scores_are_quantiles_of_average_ranks(values):
     y = np.array(values)
     np.testing.assert_allclose(normal_scores(y), norm.ppf((rankdata(y) - 0.5) / len(y)), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="not compiled")
+@settings(deadline=None, max_examples=200)
+@given(VALUES)
+def test_levels_are_the_same_compiled(values):
+    y = np.array(values)
+    order = np.argsort(y)
+    np.testing.assert_array_equal(NATIVE.levels(y, order), plain_levels(y, order))
 
 
 def test_normal_scores_do_not_change_under_increasing_transformations():

@@ -79,7 +79,7 @@ def argmax(
     g = f.near(X, LEASH) if local else f
     polished, values = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
     old = _known(polished, known)  # a corner that was tried before, say
-    if old.any():
+    if np.count_nonzero(old):
         polished, values = np.where(old[:, None], X, polished), np.where(old, f(X), values)
     return np.array(polished[np.argmax(values)])
 
@@ -101,10 +101,9 @@ def _best(
     """The best candidates, the best first, without those that are taken."""
     if space.smooth and (found := f.screen(draw, 6 * STARTS)) is not None:
         old = _known(found, taken)
-        if not old.any():
-            return found[: 5 * STARTS]
-        if len(old) - np.count_nonzero(old) >= 5 * STARTS:
-            return found[~old][: 5 * STARTS]
+        known = np.count_nonzero(old)
+        if known == 0 or len(old) - known >= 5 * STARTS:
+            return (found[~old] if known else found)[: 5 * STARTS]
     X, values = screen(f, space, bandwidth, draw, local, rng)
     return X[_first_fresh(X, values, taken, 5 * STARTS)]
 

@@ -98,7 +98,7 @@ class Observations:
             np.ascontiguousarray(Z.numeric),
             np.ascontiguousarray(Z.codes),
             y / self._factor if self._factor != 1.0 else np.ascontiguousarray(y),
-            np.ones(len(y)) if w is None else np.ascontiguousarray(w),
+            None if w is None else np.ascontiguousarray(w),
             np.empty(0) if penalty is None else penalty,
         )
 

@@ -100,7 +100,7 @@ class KernelModel:
         categorical: Mask,
     ) -> None:
         self.X, self.y, self.weights, self.silent, self.categorical = X, y, weights, silent, categorical
-        self._mixed = bool(categorical.any())
+        self._mixed = np.count_nonzero(categorical) > 0
         self.kernel = kernel
         if callable(bandwidth):
             bandwidth = bandwidth(X, y, kernel=kernel, categorical=categorical)
@@ -159,7 +159,7 @@ class KernelModel:
 
     def screen(self, draw: Draw, beta: float, rho: float, most: int) -> Array | None:
         """The best candidates for a maximum of m + β (W + ρ)^(-1/2), where that is compiled; None otherwise."""
-        if self.bandwidth.min() < FINE:
+        if min(self.bandwidth.tolist()) < FINE:
             return None
         return self._sums.screen(self._hush, draw, self.bandwidth, beta, rho, most)
 

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
+from boke.compiled import NATIVE
 from boke.space import Array
 
 SCALES = ("rank", "standardize", "none")
@@ -29,10 +31,16 @@ def scaled(y: Array, how: str) -> Array:
 def normal_scores(y: Array) -> Array:
     """Φ⁻¹((rank + 1/2) / t), ties averaged: the same for every increasing transformation of the values."""
     order = np.argsort(y)  # equal values come in any order: they get equal scores
+    levels = (plain_levels if NATIVE is None else NATIVE.levels)(y, order)
+    return np.asarray(scipy.special.ndtri(levels))
+
+
+def plain_levels(y: Array, order: NDArray[np.int64]) -> Array:
+    """(rank + 1/2) / t, ties averaged, of values (t,) that ``order`` (t,) sorts."""
     ordered, rank = y[order], np.arange(0.5, len(y))
     if (ordered[1:] == ordered[:-1]).any():
         _, level, count = np.unique(ordered, return_inverse=True, return_counts=True)
         rank = (np.cumsum(count) - 0.5 * count)[level]
-    scores = np.empty(len(y))
-    scores[order] = scipy.special.ndtri(rank / len(y))
-    return scores
+    levels = np.empty(len(y))
+    levels[order] = rank / len(y)
+    return levels

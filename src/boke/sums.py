@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 
 def scale(X: Array, bandwidth: float | Array, categorical: Mask) -> tuple[Points, Array]:
     """Split points (n, d) into scaled numeric columns and codes; also return the categories' penalties (c,)."""
-    if not categorical.any():
+    if not np.count_nonzero(categorical):
         return Points(X / bandwidth, X[:, :0]), np.empty(0)
     ell = np.broadcast_to(np.asarray(bandwidth, dtype=float), X.shape[1:])
     numeric = np.ascontiguousarray(X[:, ~categorical]) / ell[~categorical]

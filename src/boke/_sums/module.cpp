@@ -172,6 +172,20 @@ Result incumbents(Matrix x, Vector y, std::size_t most) {
     return made(std::move(rows), {m, d});
 }
 
+// (rank + 1/2) / t of values (t) that `order` (t) sorts, the average for equal ones.
+Result levels(Vector y, nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> order) {
+    const std::size_t t = y.shape(0);
+    if (order.shape(0) != t) throw std::invalid_argument("Shapes do not agree.");
+    std::vector<double> result(t);
+    const std::int64_t *rows = order.data();
+    for (std::size_t first = 0, last; first < t; first = last) {
+        for (last = first + 1; last < t && y.data()[rows[last]] == y.data()[rows[first]];) ++last;
+        const double middle = 0.5 * static_cast<double>(first + last) / static_cast<double>(t);
+        for (std::size_t i = first; i < last; ++i) result[rows[i]] = middle;
+    }
+    return made(std::move(result), {t});
+}
+
 // The first `count` rows, passing over those that are not farther than `gap` from a chosen one.
 std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
@@ -294,6 +308,7 @@ NB_MODULE(_native, m) {
     m.def("corners", corners, "Candidates in promising corners of these; boke.acquisition has their definition.");
     m.def("replay", replay, "How far a search has come after some outcomes; boke.region has its definition.");
     m.def("incumbents", incumbents, "Observations near which candidates are placed; boke.policies has their definition.");
+    m.def("levels", levels, "Average ranks as levels of a distribution; boke.scores has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("nearest", nearest_rows, nb::arg("copy"), nb::arg("query"), nb::arg("alive"), nb::arg("k"), nb::arg("slack"), nb::arg("largest"),
           nb::arg("instructions") = "", "Rows with the nearest among them by a coarse copy; boke.around has its definition.");

@@ -1,6 +1,7 @@
 // boke._native.Sums: observations in the layout of the hot loop, and calls that sum over them, screen and climb.
 #include "sums.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -71,17 +73,18 @@ std::vector<std::size_t> largest(const std::vector<double> &values, std::size_t 
 
 class Sums {
   public:
-    Sums(int kernel, Matrix z, Matrix codes, Vector y, Vector w, Vector penalty, const std::string &instructions)
+    Sums(int kernel, Matrix z, Matrix codes, Vector y, std::optional<Vector> w, Vector penalty, const std::string &instructions)
         : t_(z.shape(0)), p_(z.shape(1)), c_(codes.shape(1)), groups_((t_ + LANES - 1) / LANES),
           z_(groups_ * p_ * LANES), codes_(groups_ * c_ * LANES), y_(groups_ * LANES), w_(groups_ * LANES),
           penalty_(c_), kernel_(static_cast<Kernel>(kernel)), choice_(pick(instructions)) {
         if (kernel < GAUSSIAN || kernel > QUARTIC) throw std::invalid_argument("Unknown kernel.");
-        if (codes.shape(0) != t_ || y.shape(0) != t_ || w.shape(0) != t_ || penalty.shape(0) != c_)
+        if (codes.shape(0) != t_ || y.shape(0) != t_ || (w && w->shape(0) != t_) || penalty.shape(0) != c_)
             throw std::invalid_argument("Shapes of the observations do not agree.");
         fill(z, p_, z_.get());
         fill(codes, c_, codes_.get());
         std::copy(y.data(), y.data() + t_, y_.get());
-        std::copy(w.data(), w.data() + t_, w_.get());
+        if (w) std::copy(w->data(), w->data() + t_, w_.get());
+        else std::fill(w_.get(), w_.get() + t_, 1.0);
         std::copy(penalty.data(), penalty.data() + c_, penalty_.get());
     }
 
@@ -294,8 +297,8 @@ class Sums {
 
 void bind_sums(nb::module_ &m) {
     nb::class_<Sums>(m, "Sums")
-        .def(nb::init<int, Matrix, Matrix, Vector, Vector, Vector, const std::string &>(), nb::arg("kernel"), nb::arg("z"),
-             nb::arg("codes"), nb::arg("y"), nb::arg("w"), nb::arg("penalty"), nb::arg("instructions") = "")
+        .def(nb::init<int, Matrix, Matrix, Vector, std::optional<Vector>, Vector, const std::string &>(), nb::arg("kernel"), nb::arg("z"),
+             nb::arg("codes"), nb::arg("y"), nb::arg("w").none(), nb::arg("penalty"), nb::arg("instructions") = "")
         .def("__call__", &Sums::evaluate, nb::arg("z"), nb::arg("codes"), nb::arg("gradient") = false,
              nb::arg("leave_one_out") = false, nb::arg("threads") = 1)
         .def("screen", &Sums::screen, nb::arg("silent").none(), nb::arg("cube"), nb::arg("extra"), nb::arg("centers"), nb::arg("which"),
