@@ -36,6 +36,7 @@ from boke.model import KernelModel
 from boke.quasirandom import sobol
 from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
+from boke.seeds import generator
 from boke.space import Array, Mask, Space
 
 CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane; of that many cells at most
@@ -52,7 +53,7 @@ class Key:
     number: int
 
     def generator(self) -> Generator:
-        return np.random.default_rng((self.seed, self.number))
+        return generator(self.seed, self.number)
 
     def start(self) -> int:
         """Where among the 64-bit keys of the observations a sample of them begins."""

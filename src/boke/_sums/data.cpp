@@ -96,6 +96,35 @@ nb::ndarray<nb::numpy, double> uniforms(Numbers numbers, std::uint64_t salt) {
     return result.array({n});
 }
 
+// Four 64-bit numbers from 32-bit words of entropy, as np.random.SeedSequence makes them.
+nb::ndarray<nb::numpy, std::uint64_t> seeded(const std::vector<std::uint32_t> &entropy) {
+    constexpr std::size_t POOL = 4;
+    std::uint32_t constant = 0x43b0d7e5u, pool[POOL];
+    auto hash = [&constant](std::uint32_t value, std::uint32_t multiplier) {
+        value ^= constant;
+        constant *= multiplier;
+        value *= constant;
+        return value ^ (value >> 16);
+    };
+    auto mix = [&](std::uint32_t &into, std::uint32_t value) {
+        const std::uint32_t mixed = 0xca01f9ddu * into - 0x4973f715u * hash(value, 0x931e8875u);
+        into = mixed ^ (mixed >> 16);
+    };
+    for (std::size_t i = 0; i < POOL; ++i) pool[i] = hash(i < entropy.size() ? entropy[i] : 0, 0x931e8875u);
+    for (std::size_t from = 0; from < POOL; ++from)
+        for (std::size_t to = 0; to < POOL; ++to)
+            if (from != to) mix(pool[to], pool[from]);
+    for (std::size_t from = POOL; from < entropy.size(); ++from)
+        for (std::uint32_t &to : pool) mix(to, entropy[from]);
+    constant = 0x8b51f9ddu;
+    Fresh<std::uint64_t> state(POOL);
+    for (std::size_t i = 0; i < POOL; ++i) {
+        const std::uint64_t low = hash(pool[2 * i % POOL], 0x58f38dedu), high = hash(pool[(2 * i + 1) % POOL], 0x58f38dedu);
+        state[i] = low | high << 32;
+    }
+    return state.array({POOL});
+}
+
 struct Lot {
     std::int64_t first;
     std::uint64_t salt;
@@ -392,6 +421,7 @@ void bind_data(nb::module_ &m) {
     m.def("anywhere", anywhere, "Whether any of some keys is known; boke.keys has its definition.");
     m.def("uniform", uniforms, "Hashed numbers in [0, 1); boke.keys has their definition.");
     m.def("drawn", drawn, "Which trials are of a lot; boke.keys has its definition.");
+    m.def("seeded", seeded, "The first state of a generator; np.random.SeedSequence has its definition.");
     m.def("among", among, "Which rows are known; boke.keys has its definition.");
     m.def("closest", closest, "The rows nearest to a point; boke.data has their definition.");
     m.def("outcomes", outcomes, "What came of the trials of a lot; boke.data has its definition.");
