@@ -222,7 +222,7 @@ def valley(angle, n=40):
 def test_axes_turn_to_those_of_the_function(angle):
     Z, y, across = valley(angle)
     model = gp.fit(Z, y[None], np.zeros(1))
-    found = gp.turn(model, Z, y[None], np.zeros(1))
+    found = gp.turn(model, Z.shape[1])
     assert found is not None
     lengths = np.linalg.norm(found, axis=0)
     assert lengths.max() > 2.0 * lengths.min()
@@ -234,7 +234,19 @@ def test_axes_stay_where_columns_are_enough_or_nothing_is_known():
     for Z, y in (valley(0.0)[:2], (np.zeros((30, 2)), np.zeros(30)), problem(3, 30, 2, noise=3.0)[:2]):
         y = np.atleast_2d(y)[:1]
         model = gp.fit(np.ascontiguousarray(Z), np.ascontiguousarray(y), np.zeros(1))
-        assert gp.turn(model, Z, y, np.zeros(1)) is None
+        assert gp.turn(model, Z.shape[1]) is None
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_factors_of_axes_are_those_of_the_columns_of_a_turned_model(d):
+    (Z, Y, J), how = problem(d, 50, d, 0.1), (gp.SPREAD, gp.MOST, gp.STRETCHES, 0.01, 0.5)
+    model = gp.fit(Z, Y, J)
+    axes, *found = model.axes(*how)
+    np.testing.assert_array_equal(axes, rotations.eigenvectors(model.metric_slopes()))
+    _, trend, noise, *_ = model.hyperparameters
+    same = gp.fit(rotations.turned(Z, axes), Y, J, (gp.LENGTHS[model.at[0]],), (trend,), (noise,), (0, 0, 0))
+    for a, b in zip(found, same.stretch(*how), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_climb_in_turned_columns_is_one_in_the_columns():
@@ -314,6 +326,8 @@ def test_the_compiled_twin_agrees_closely_where_the_matrix_is_well_conditioned()
             ):
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(fast.metric_slopes(), slow.metric_slopes(), rtol=1e-8, atol=1e-8)
+        for a, b in zip(fast.axes(1.0, 3.0, 20, 0.01, 0.0), slow.axes(1.0, 3.0, 20, 0.01, 0.0), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
         tops, shapes = fast.climb(Q, 0.5, low, high, 40), fast.stretch(1.0, 3.0, 20, 0.01, 0.0)
         results.append((*tops, fast.draw(Q, normal), *shapes, *fast.stretched(np.full(4, 0.2)), fast.metric_slopes()))
     np.testing.assert_allclose(results[0][1], slow.climb(Q, 0.5, low, high, 40)[1], rtol=1e-5)

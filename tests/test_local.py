@@ -49,6 +49,19 @@ def test_compiled_candidates_are_the_plain_ones(d):
         assert ((plain >= low) & (plain <= high)).all() and (plain[:few] != center).any(axis=1).all()
 
 
+@pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 10, 60])
+def test_what_is_drawn_for_compiled_candidates_is_what_numpy_draws(d):
+    space, center = Space.of([(0, 1)] * d), np.random.default_rng(d).random(d)
+    low, high = np.maximum(center - 0.1, 0.0), np.minimum(center + 0.1, 1.0)
+    for make in (np.random.PCG64, np.random.MT19937):
+        ours, numpys = np.random.Generator(make(d)), np.random.Generator(make(d))
+        for _ in range(5):  # half of a 64-bit number may be left over
+            plain = local.plain_candidates(center, low, high, space, numpys)
+            np.testing.assert_array_equal(local.candidates(center, low, high, space, ours), plain)
+        assert ours.random() == numpys.random()
+
+
 def test_a_smooth_bowl_is_solved_in_a_few_steps():
     optimizer = Optimizer([(0, 1)] * 5, rng=0)
     for _ in range(60):

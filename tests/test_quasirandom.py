@@ -10,7 +10,7 @@ from scipy.stats import qmc
 from boke import quasirandom
 from boke.compiled import NATIVE
 from boke.design import latin_hypercube
-from boke.quasirandom import _sobol, sobol
+from boke.quasirandom import sobol, sobol_integers
 
 
 def test_sobol_is_shifted_freshly_and_fills_the_cube():
@@ -26,24 +26,24 @@ def test_sobol_is_shifted_freshly_and_fills_the_cube():
 @pytest.mark.parametrize("d", [1, 2, 7, 200])
 @pytest.mark.parametrize("n", [1, 2, 3, 100, 1024])
 def test_sobol_points_are_those_of_scipy(n, d):
-    np.testing.assert_array_equal(_sobol(n, d), quasirandom._imported(n, d))
+    np.testing.assert_array_equal(sobol_integers(n, d), quasirandom._imported(n, d))
 
 
 @pytest.mark.skipif(NATIVE is None, reason="there is nothing compiled here")
 def test_compiled_shift_is_the_same():
     shift = np.random.default_rng(0).integers(0, 2**32, size=5, dtype=np.uint32)
-    points = _sobol(100, 5)
+    points = sobol_integers(100, 5)
     np.testing.assert_array_equal(NATIVE.shifted(points, shift), quasirandom.plain_shifted(points, shift))
 
 
 def test_a_scipy_without_the_table(monkeypatch):
-    expected = _sobol(50, 6)
+    expected = sobol_integers(50, 6)
 
     def gone(d):
         raise FileNotFoundError
 
     monkeypatch.setattr(quasirandom, "_scrambled", gone)
-    np.testing.assert_array_equal(_sobol.__wrapped__(50, 6), expected)
+    np.testing.assert_array_equal(sobol_integers.__wrapped__(50, 6), expected)
 
 
 def test_more_dimensions_than_the_table_has():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -46,8 +46,9 @@ class Frame:
     def changed(self, by: Array) -> Frame:
         """The frame in which what was at z is at ``change(z, by)``."""
         if by.ndim == 1 and self.turn is None:
-            return replace(self, stretch=self.stretch * by)
-        return replace(self, turn=by if self.turn is None else change(self.turn, by))
+            return Frame(self.origin, self.radius, self.stretch * by)
+        turn = by if self.turn is None else change(self.turn, by)
+        return Frame(self.origin, self.radius, self.stretch, turn)
 
 
 def around(origin: Array, points: Array, shape: Frame | None = None) -> Frame:
@@ -56,7 +57,7 @@ def around(origin: Array, points: Array, shape: Frame | None = None) -> Frame:
     radius = math.sqrt(float(np.einsum("nd,nd->", away, away)) / len(points)) or 1.0
     if shape is None:
         return Frame(origin, radius, np.ones(len(origin)))
-    return replace(shape, origin=origin, radius=radius)
+    return Frame(origin, radius, shape.stretch, shape.turn)
 
 
 def change(Z: Array, by: Array) -> Array:

@@ -80,27 +80,21 @@ def _factors(model: Any, d: int) -> tuple[Array, float]:
     return by, float(gain)
 
 
-def turn(model: Any, Z: Array, Y: Array, jacobian: Array) -> Array | None:
-    """A matrix (d, d) to multiply a model's observations Z (n, d) with, where that makes it more likely by so much more
-    than factors of the columns that it is worth it; None elsewhere.
+def turn(model: Any, d: int) -> Array | None:
+    """A matrix (d, d) to multiply a model's observations with, where that makes it more likely by so much more than
+    factors of the columns that it is worth it; None elsewhere.
 
-    Its columns are the directions in which the likelihood's slope in the metric is largest and smallest, the
-    eigenvectors of that slope, each with a factor. They are made once for all suggestions of a batch.
+    Its columns are the directions in which the likelihood's slope in the metric is largest and smallest, each with a
+    factor. They are made once for all suggestions of a batch.
     """
-    return _axes(model, Z.tobytes(), Y.tobytes(), jacobian.tobytes(), Z.shape[1])
+    axes, by, gain = _axes(model, d)
+    return axes * exp(by) if gain > max(_factors(model, d)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
 
 
 @lru_cache(maxsize=8)
-def _axes(model: Any, Z: bytes, Y: bytes, jacobian: bytes, d: int) -> Array | None:
-    length, _, _ = model.at
-    _, trend, noise, *_ = model.hyperparameters
-    rows, y = np.frombuffer(Z).reshape(-1, d), np.frombuffer(Y).reshape(-1, len(Z) // (8 * d))
-    axes = eigenvectors(model.metric_slopes())
-    # distances are the same, so this is the same model: nothing is searched for
-    grid: dict[str, Any] = {"lengths": (LENGTHS[length],), "trends": (trend,), "noises": (noise,), "start": (0, 0, 0)}
-    same = fit(turned(rows, axes), y, np.frombuffer(jacobian), **grid)
-    by, gain = _factors(same, d)
-    return axes * exp(by) if gain > max(_factors(model, d)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
+def _axes(model: Any, d: int) -> tuple[Array, Array, float]:
+    axes, by, gain = model.axes(SPREAD, MOST, STRETCHES, 0.01, 0.5 * WORTH * (d + 2))
+    return axes, by, float(gain)
 
 
 class LocalGP:
@@ -116,7 +110,7 @@ class LocalGP:
         noises: tuple[float, ...] = NOISES,
         start: tuple[int, int, int] = START,
     ) -> None:
-        self.Z, self.Y, self.jacobian = Z, Y, jacobian
+        self.Z, self.Y, self.jacobian, self._lengths = Z, Y, jacobian, lengths
         self._squared = np.square(Z[:, None] - Z[None]).sum(axis=2)
         self._gram = np.einsum("id,jd->ij", Z, Z)
         away = np.sqrt(self._squared[np.triu_indices(len(Z), 1)])
@@ -221,6 +215,16 @@ class LocalGP:
         end = np.full(self.Z.shape[1], most)
         by, f = ascend(value, np.zeros_like(end), -end, end, evaluations, enough, least)
         return by, f - (self._known[self._at] - float(self.jacobian[self._version]))
+
+    def axes(
+        self, spread: float, most: float, evaluations: int, enough: float, least: float
+    ) -> tuple[Array, Array, float]:
+        """The same for axes (d, d) of their own, the eigenvectors of ``metric_slopes`` as columns: these first."""
+        axes = eigenvectors(self.metric_slopes())
+        # distances are the same, so this is the same model: nothing is searched for
+        grid = (self._lengths[self._at[0]],), (self._a,), (self._noise,), (0, 0, 0)
+        same = LocalGP(turned(self.Z, axes), self.Y, self.jacobian, *grid)
+        return axes, *same.stretch(spread, most, evaluations, enough, least)
 
     def stretched(self, by: Array) -> tuple[float, Array]:
         """The log likelihood, less its Jacobian, if column k is stretched by exp(by[k]); its slopes in ``by`` (d,)."""

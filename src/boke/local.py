@@ -16,7 +16,7 @@ from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
 from boke.frame import Frame, around, change
 from boke.keys import Numbers
-from boke.quasirandom import sobol
+from boke.quasirandom import sobol, sobol_integers
 from boke.region import LARGEST_SIDE, Search, TrustRegion, box, replayed_from
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped, warped
@@ -316,7 +316,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
         turns = space.smooth and d > 1 and len(Z) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2)
         for _ in range(0 if last else TURNS if turns and _sure(model) else 1):
-            by = gp.turn(model, Z, Y, jacobian) if turns and _sure(model) else None
+            by = gp.turn(model, d) if turns and _sure(model) else None
             by = gp.stretch(model, Z.shape[1]) if by is None else by
             if by is None:
                 break
@@ -387,14 +387,28 @@ def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, 
 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
     """Points of the region; half of them differ from the center in a few columns only."""
+    if NATIVE is None or space.mixed:
+        return space.snap(plain_candidates(center, low, high, space, rng))
+    few, random = CANDIDATES // 2, rng.bit_generator.capsule
+    X = NATIVE.candidates(sobol_integers(CANDIDATES, space.dim), few, _few(space.dim), center, low, high, random)
+    return space.snap(X)
+
+
+def _few(d: int) -> float:
+    """The share of the columns that such a point changes."""
+    return min(1.0, max(2.0 / d, 0.25))
+
+
+def plain_candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
+    """The same before they are snapped, and their definition."""
     n, d = CANDIDATES, space.dim
     U = sobol(n, d, rng)
     if space.mixed:
         U = np.where(space.categorical, np.where(rng.random((n, d)) < 1.0 / d, rng.random((n, d)), center), U)
         low, high = np.where(space.categorical, 0.0, low), np.where(space.categorical, 1.0, high)
     chance, column = rng.random((n // 2, d)), rng.integers(d, size=n // 2)
-    share = min(1.0, max(2.0 / d, 0.25))
-    return space.snap((plain_in_box if NATIVE is None else NATIVE.in_box)(U, chance, column, share, center, low, high))
+    within = plain_in_box if NATIVE is None else NATIVE.in_box
+    return np.asarray(within(U, chance, column, _few(d), center, low, high))
 
 
 def plain_in_box(

@@ -24,7 +24,7 @@ PLACES = np.arange(BITS, dtype=np.uint64)
 def sobol(n: int, d: int, rng: Generator) -> Array:
     """n scrambled Sobol points (n, d): one matrix-scrambled set for all, a fresh digital shift for each call."""
     shift = rng.integers(0, 2**32, size=d, dtype=np.uint32)
-    return np.asarray((plain_shifted if NATIVE is None else NATIVE.shifted)(_sobol(n, d), shift))
+    return np.asarray((plain_shifted if NATIVE is None else NATIVE.shifted)(sobol_integers(n, d), shift))
 
 
 def plain_shifted(points: NDArray[np.uint32], shift: NDArray[np.uint32]) -> Array:
@@ -33,7 +33,7 @@ def plain_shifted(points: NDArray[np.uint32], shift: NDArray[np.uint32]) -> Arra
 
 
 @lru_cache(maxsize=32)
-def _sobol(n: int, d: int) -> NDArray[np.uint32]:
+def sobol_integers(n: int, d: int) -> NDArray[np.uint32]:
     """The first n points (n, d), as integers: point i is the sum of the columns where the Gray code of i is one."""
     try:
         columns, shift = _scrambled(d)

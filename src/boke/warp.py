@@ -11,7 +11,7 @@ from boke.space import Array
 
 LENGTHS = [0.3, 1.0, 3.0, math.inf]  # how far below the median, in units of the upper spread, values become logarithmic
 WARPS = np.array(LENGTHS)[:, None]
-EARNED = np.where(np.isfinite(LENGTHS), 5.0, 0.0)  # log likelihood by which bent versions must beat the straight one
+EARNED = [5.0, 5.0, 5.0, 0.0]  # log likelihood by which bent versions must beat the straight one
 
 
 def warped(y: Array) -> tuple[Array, Array]:
@@ -22,8 +22,8 @@ def warped(y: Array) -> tuple[Array, Array]:
     """
     if NATIVE is None:
         return plain_warped(y)
-    Y, jacobian = NATIVE.warped(np.ascontiguousarray(y / _factor(y)), LENGTHS)
-    return Y, jacobian - EARNED
+    Y, jacobian = NATIVE.warped(y, LENGTHS, EARNED)
+    return Y, jacobian
 
 
 def plain_warped(y: Array) -> tuple[Array, Array]:

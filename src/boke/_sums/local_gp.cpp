@@ -18,6 +18,7 @@
 
 #include "arrays.hpp"
 #include "choice.hpp"
+#include "rotations.hpp"
 
 using namespace boke;
 
@@ -157,27 +158,50 @@ struct Frame {
     }
 };
 
+// Points (n, d), versions of their values and log Jacobians of these.
+struct Observations {
+    std::size_t n, d;
+    Numbers z, y, jacobian;
+};
+
+Observations observed(const Matrix &z, const Matrix &y, const Vector &jacobian) {
+    const std::size_t n = z.shape(0), d = z.shape(1), versions = y.shape(0);
+    if (n == 0 || y.shape(1) != n || versions == 0 || jacobian.shape(0) != versions)
+        throw std::invalid_argument("Shapes of the observations do not agree.");
+    return {n, d, Numbers(z.data(), z.data() + n * d), Numbers(y.data(), y.data() + versions * n),
+            Numbers(jacobian.data(), jacobian.data() + versions)};
+}
+
+// How columns are stretched: the standard deviation of the factors' logarithms a priori and their bound; the rest as for
+// `ascend`.
+struct Stretching {
+    double spread, most;
+    std::size_t evaluations;
+    double enough, least;
+};
+
 class LocalGP {
   public:
     LocalGP(Matrix z, Matrix y, Vector jacobian, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
             const std::vector<std::size_t> &start, const std::string &instructions)
-        : run_(pick(instructions).gp), n_(z.shape(0)), d_(z.shape(1)), stride_(whole(n_)),
-          z_(z.data(), z.data() + n_ * d_), y_(y.data(), y.data() + y.size()),
-          jacobian_(jacobian.data(), jacobian.data() + jacobian.size()), lengths_(lengths), trends_(trends),
-          noises_(noises), at_(start),
-          memory_((d_ + whole(d_) + side_width(n_, y.shape(0)) + 2 * stride_ + 2) * stride_) {
-        if (n_ == 0 || y.shape(1) != n_ || y.shape(0) == 0 || jacobian.shape(0) != y.shape(0))
-            throw std::invalid_argument("Shapes of the observations do not agree.");
+        : LocalGP(pick(instructions).gp, observed(z, y, jacobian), lengths, trends, noises, start) {}
+
+    LocalGP(const GPFunctions &run, Observations &&of, const Numbers &lengths, const Numbers &trends, const Numbers &noises,
+            const std::vector<std::size_t> &start)
+        : run_(run), n_(of.n), d_(of.d), stride_(whole(n_)), z_(std::move(of.z)), y_(std::move(of.y)),
+          jacobian_(std::move(of.jacobian)), lengths_(lengths), trends_(trends), noises_(noises), at_(start),
+          memory_((d_ + whole(d_) + side_width(n_, jacobian_.size()) + 2 * stride_ + 2) * stride_) {
         if (at_.size() != 3 || at_[0] >= lengths.size() || at_[1] >= trends.size() || at_[2] >= noises.size())
             throw std::invalid_argument("The search must start on the grid.");
-        const std::size_t square = stride_ * stride_, width = whole(n_ + y.shape(0)), factor = stride_ * width;
+        const std::size_t square = stride_ * stride_, width = whole(n_ + jacobian_.size()), factor = stride_ * width;
         const std::size_t matrices = lengths_.size() * square;
         filled_.reset(new bool[lengths_.size()]());
         double *kept = memory_.data(), *rest = scratch(2 * square + matrices + 2 * factor + stride_);
         auto take = [](double *&next, std::size_t size) { return std::exchange(next, next + size); };
         gp_ = GP{n_, d_, stride_, width, z_.data(), y_.data(), jacobian_.data(), jacobian_.size(), 0,
                  take(kept, d_ * stride_), take(kept, stride_ * whole(d_)), take(kept, stride_),
-                 take(kept, stride_ * side_width(n_, y.shape(0))), take(rest, square), take(rest, square), take(rest, matrices),
+                 take(kept, stride_ * side_width(n_, jacobian_.size())), take(rest, square), take(rest, square),
+                 take(rest, matrices),
                  filled_.get(), take(rest, factor), take(rest, stride_),
                  take(kept, square), take(kept, square), take(kept, stride_), 0.0, 0.0, 0.0, 0.0, 0.0};
         spare_ = take(rest, factor);
@@ -186,6 +210,7 @@ class LocalGP {
         const double unit = median_unit();
         for (double &length : lengths_) length *= unit;
         search();
+        relative_length_ = lengths[at_[0]];
     }
 
     nb::tuple predict(Matrix q) const {
@@ -274,23 +299,20 @@ class LocalGP {
 
     // Logarithms of the columns' factors that the likelihood prefers, and how much it gains; their prior is normal.
     nb::tuple stretch(double spread, double most, std::size_t evaluations, double enough, double least) const {
-        Numbers by(d_, 0.0), low(d_, -most), high(d_, most);
-        double start = 0.0, end = 0.0;
-        {
-            nb::gil_scoped_release unlocked;
-            double *work = scratch(stretched_room(gp_));
-            auto value = [&](const double *x, double *slope) {
-                double f = run_.stretched(gp_, x, slope, nullptr, work);
-                for (std::size_t k = 0; k < d_; ++k) {
-                    f -= 0.5 * x[k] * x[k] / (spread * spread);
-                    slope[k] -= x[k] / (spread * spread);
-                }
-                return f;
-            };
-            start = gp_.likelihood - jacobian_[gp_.version];
-            end = ascend(run_, value, d_, by.data(), low.data(), high.data(), evaluations, enough, least);
-        }
-        return nb::make_tuple(array(by, {d_}), end - start);
+        Numbers by(d_, 0.0);
+        const double gain = preferred({spread, most, evaluations, enough, least}, by);
+        return nb::make_tuple(array(by, {d_}), gain);
+    }
+
+    // The same for axes of their own, the eigenvectors of the slopes in the metric, as columns: these first.
+    nb::tuple axes(double spread, double most, std::size_t evaluations, double enough, double least) const {
+        const Numbers axes = eigenvectors(metric(), d_);
+        Numbers z(n_ * d_), by(d_, 0.0);
+        for (std::size_t i = 0; i < n_; ++i) turned(z_.data() + i * d_, axes.data(), d_, z.data() + i * d_);
+        // distances are the same, so this is the same model: nothing is searched for
+        const LocalGP same(run_, {n_, d_, std::move(z), y_, jacobian_}, {relative_length_}, {gp_.trend}, {gp_.noise}, {0, 0, 0});
+        const double gain = same.preferred({spread, most, evaluations, enough, least}, by);
+        return nb::make_tuple(array(axes, {d_, d_}), array(by, {d_}), gain);
     }
 
     // The likelihood, less its Jacobian, with stretched columns, and its slopes.
@@ -302,11 +324,7 @@ class LocalGP {
     }
 
     // The slopes of the likelihood in the entries of a matrix (d, d) that the columns are multiplied with, at the identity.
-    Result metric_slopes() const {
-        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
-        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
-        return array(metric, {d_, d_});
-    }
+    Result metric_slopes() const { return array(metric(), {d_, d_}); }
 
     // A function drawn from the posterior, at the rows of q, from as many standard normal numbers.
     Result draw(Matrix q, Vector normal) const {
@@ -340,6 +358,29 @@ class LocalGP {
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
 
   private:
+    Numbers metric() const {
+        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
+        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
+        return metric;
+    }
+
+    // From zeros `by` become what the likelihood prefers, which gains so much.
+    double preferred(const Stretching &how, Numbers &by) const {
+        nb::gil_scoped_release unlocked;
+        const Numbers low(d_, -how.most), high(d_, how.most);
+        const double variance = how.spread * how.spread, start = gp_.likelihood - jacobian_[gp_.version];
+        double *work = scratch(stretched_room(gp_));
+        auto value = [&](const double *x, double *slope) {
+            double f = run_.stretched(gp_, x, slope, nullptr, work);
+            for (std::size_t k = 0; k < d_; ++k) {
+                f -= 0.5 * x[k] * x[k] / variance;
+                slope[k] -= x[k] / variance;
+            }
+            return f;
+        };
+        return ascend(run_, value, d_, by.data(), low.data(), high.data(), how.evaluations, how.enough, how.least) - start;
+    }
+
     double median_unit() {
         const double median = n_ > 1 ? std::sqrt(run_.median_distance(gp_)) : 1.0;
         return median > 1e-12 ? median : 1.0;
@@ -411,6 +452,7 @@ class LocalGP {
     GPFunctions run_;
     std::size_t n_, d_, stride_;
     Numbers z_, y_, jacobian_, lengths_, trends_, noises_;
+    double relative_length_;  // in units of the median distance
     std::vector<std::size_t> at_;
     Room memory_;
     std::unique_ptr<bool[]> filled_;
@@ -435,6 +477,7 @@ void bind_local_gp(nb::module_ &m) {
              nb::arg("low"), nb::arg("high"), nb::arg("count"), nb::arg("evaluations"))
         .def("draw", &LocalGP::draw)
         .def("stretch", &LocalGP::stretch)
+        .def("axes", &LocalGP::axes)
         .def("stretched", &LocalGP::stretched)
         .def("metric_slopes", &LocalGP::metric_slopes)
         .def("fitted", &LocalGP::fitted)

@@ -18,20 +18,24 @@
 #include "local_gp.hpp"
 #include "nearest.hpp"
 #include "pool.hpp"
+#include "rotations.hpp"
 #include "sums.hpp"
 
 using namespace boke;
 
 namespace {
 
-Result shifted(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> points,
-               nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
+using Digits = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+double shifted(std::uint32_t digits, std::uint32_t shift) { return (static_cast<double>(digits ^ shift) + 0.5) * 0x1p-32; }
+
+Result all_shifted(Digits points, nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
     const std::size_t n = points.shape(0), d = points.shape(1);
     if (shift.shape(0) != d) throw std::invalid_argument("Shapes do not agree.");
     std::vector<double> result(n * d);
     for (std::size_t i = 0; i < n; ++i)
         for (std::size_t k = 0; k < d; ++k)
-            result[i * d + k] = (static_cast<double>(points.data()[i * d + k] ^ shift.data()[k]) + 0.5) * 0x1p-32;
+            result[i * d + k] = shifted(points.data()[i * d + k], shift.data()[k]);
     return made(std::move(result), {n, d});
 }
 
@@ -48,6 +52,49 @@ Result in_box(Matrix u, Matrix chance, nb::ndarray<const std::int64_t, nb::ndim<
         for (std::size_t k = 0; k < d; ++k) {
             const bool moves = i >= few || chance.data()[i * d + k] < share || any.data()[i] == static_cast<std::int64_t>(k);
             x[i * d + k] = moves ? low.data()[k] + (high.data()[k] - low.data()[k]) * u.data()[i * d + k] : center.data()[k];
+        }
+    return made(std::move(x), {n, d});
+}
+
+// numpy/random/bitgen.h: what the capsule of a NumPy generator holds
+struct Random {
+    void *state;
+    std::uint64_t (*next_uint64)(void *);
+    std::uint32_t (*next_uint32)(void *);
+    double (*next_double)(void *);
+    std::uint64_t (*next_raw)(void *);
+
+    std::uint32_t digits() { return next_uint32(state); }
+    double uniform() { return next_double(state); }
+
+    // Below `end`, as Generator.integers draws it (Lemire 2019)
+    std::uint32_t below(std::uint32_t end) {
+        if (end == 1) return 0;
+        std::uint64_t product = std::uint64_t{digits()} * end;
+        for (const std::uint32_t least = -end % end; static_cast<std::uint32_t>(product) < least;)
+            product = std::uint64_t{digits()} * end;
+        return static_cast<std::uint32_t>(product >> 32);
+    }
+};
+
+// Points of the box [low, high]: from Sobol points (n, d), as integers, with a shift; all but a few columns of the first
+// `few` stay at the center. Random numbers are drawn in the order of the definition.
+Result candidates(Digits points, std::size_t few, double share, Vector center, Vector low, Vector high, nb::capsule random) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    if (few > n || d == 0 || std::string(random.name()) != "BitGenerator") throw std::invalid_argument("Shapes do not agree.");
+    for (const std::size_t width : {center.shape(0), low.shape(0), high.shape(0)})
+        if (width != d) throw std::invalid_argument("Shapes do not agree.");
+    Random draw = *static_cast<Random *>(random.data());
+    std::vector<double> x(n * d);
+    std::vector<std::uint32_t> shift(d);
+    std::vector<char> moves(few * d);
+    for (std::uint32_t &digits : shift) digits = draw.digits();
+    for (char &one : moves) one = draw.uniform() < share;
+    for (std::size_t i = 0; i < few; ++i) moves[i * d + draw.below(static_cast<std::uint32_t>(d))] = true;
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t k = 0; k < d; ++k) {
+            const double bottom = low.data()[k], u = shifted(points.data()[i * d + k], shift[k]);
+            x[i * d + k] = i >= few || moves[i * d + k] ? bottom + (high.data()[k] - bottom) * u : center.data()[k];
         }
     return made(std::move(x), {n, d});
 }
@@ -227,42 +274,21 @@ nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy
     return {rows->data(), {rows->size()}, owner};
 }
 
-// The eigenvectors of a symmetric matrix (d, d), as columns.
-Result eigenvectors(Matrix matrix) {
+Result axes(Matrix matrix) {
     const std::size_t d = matrix.shape(0);
     if (matrix.shape(1) != d) throw std::invalid_argument("The matrix must be square.");
-    std::vector<double> A(matrix.data(), matrix.data() + d * d), V(d * d, 0.0);
-    double small = 0.0;
-    for (std::size_t i = 0; i < d; ++i) V[i * d + i] = 1.0;
-    for (const double entry : A) small = std::max(small, 1e-15 * std::abs(entry));
-    auto rotate = [](double &a, double &b, double cos, double sin) {
-        const double first = a * cos + b * -sin;
-        b = a * sin + b * cos;
-        a = first;
-    };
-    bool large = true;
-    for (int round = 0; large && round < 20; ++round) {
-        large = false;
-        for (std::size_t i = 0; i < d; ++i)
-            for (std::size_t j = i + 1; j < d; ++j) {
-                if (!(std::abs(A[i * d + j]) > small)) continue;
-                large = true;
-                const double cot = (A[j * d + j] - A[i * d + i]) / (2.0 * A[i * d + j]);
-                const double tan = std::copysign(1.0, cot) / (std::abs(cot) + std::hypot(1.0, cot));
-                const double cos = 1.0 / std::hypot(1.0, tan), sin = tan * cos;
-                for (std::size_t k = 0; k < d; ++k) rotate(A[k * d + i], A[k * d + j], cos, sin);
-                for (std::size_t k = 0; k < d; ++k) rotate(A[i * d + k], A[j * d + k], cos, sin);
-                for (std::size_t k = 0; k < d; ++k) rotate(V[k * d + i], V[k * d + j], cos, sin);
-            }
-    }
-    return made(std::move(V), {d, d});
+    return made(eigenvectors(std::vector<double>(matrix.data(), matrix.data() + d * d), d), {d, d});
 }
 
-// y (n) is finite and below 1e150; lengths may be infinite.
-nb::tuple warped(Vector y, const std::vector<double> &lengths) {
+// y (n) is finite; lengths may be infinite.
+nb::tuple warped(Vector y, const std::vector<double> &lengths, const std::vector<double> &earned) {
     const std::size_t n = y.shape(0), versions = lengths.size();
-    if (n == 0) throw std::invalid_argument("There are no values.");
-    std::vector<double> ordered(y.data(), y.data() + n), bent(versions * n), jacobian(versions);
+    if (n == 0 || earned.size() != versions) throw std::invalid_argument("There are no values, or too many.");
+    std::vector<double> values(y.data(), y.data() + n), bent(versions * n), jacobian(versions);
+    double largest = 0.0;
+    for (const double value : values) largest = std::max(largest, std::abs(value));
+    for (double &value : values) value = largest > 1e150 ? value / largest : value;
+    std::vector<double> ordered = values;
     std::sort(ordered.begin(), ordered.end());
     const double middle = ordered[n / 2], top = ordered[n - 1];
     const double high = ordered[std::min(static_cast<std::size_t>(0.9 * static_cast<double>(n)), n - 1)];
@@ -271,7 +297,7 @@ nb::tuple warped(Vector y, const std::vector<double> &lengths) {
     for (std::size_t v = 0; v < versions; ++v) {
         double *row = bent.data() + v * n, slope = 0.0, mean = 0.0, square = 0.0;
         for (std::size_t i = 0; i < n; ++i) {
-            const double r = std::max(y.data()[i] - middle, -1e8 * unit) / unit;
+            const double r = std::max(values[i] - middle, -1e8 * unit) / unit;
             const double bend = r < 0.0 ? std::log1p(-r / lengths[v]) : 0.0;
             row[i] = bend > 0.0 ? -lengths[v] * bend : r;
             slope -= bend;
@@ -281,7 +307,7 @@ nb::tuple warped(Vector y, const std::vector<double> &lengths) {
         for (std::size_t i = 0; i < n; ++i) square += (row[i] - mean) * (row[i] - mean);
         const double spread = std::sqrt(square / static_cast<double>(n)), sd = spread > 0.0 ? spread : 1.0;
         for (std::size_t i = 0; i < n; ++i) row[i] = (row[i] - mean) / sd;
-        jacobian[v] = slope - static_cast<double>(n) * std::log(sd);
+        jacobian[v] = slope - static_cast<double>(n) * std::log(sd) - earned[v];
     }
     return nb::make_tuple(made(std::move(bent), {versions, n}), made(std::move(jacobian), {versions}));
 }
@@ -295,8 +321,9 @@ NB_MODULE(_native, m) {
     bind_local_gp(m);
     bind_data(m);
     bind_pool(m);
-    m.def("shifted", shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
+    m.def("shifted", all_shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("in_box", in_box, "Candidates of a box, some of them near its center; boke.local has their definition.");
+    m.def("candidates", candidates, "The same with all that is drawn for them; boke.local has their definition.");
     m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("inside", within<inside>, "Points of a box in the unit cube; boke.space has its definition.");
     m.def("between", within<between>, "Points of the unit cube in a box; boke.space has its definition.");
@@ -312,7 +339,7 @@ NB_MODULE(_native, m) {
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
     m.def("nearest", nearest_rows, nb::arg("copy"), nb::arg("query"), nb::arg("alive"), nb::arg("k"), nb::arg("slack"), nb::arg("largest"),
           nb::arg("instructions") = "", "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
-    m.def("eigenvectors", eigenvectors, "Those of a symmetric matrix; boke.rotations has their definition.");
+    m.def("eigenvectors", axes, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
         for (const Choice &choice : available()) names.append(choice.name);
