@@ -15,7 +15,7 @@ from boke.compiled import NATIVE
 
 def generator(*entropy: int) -> Generator:
     """``np.random.default_rng(entropy)``, of integers that are not negative."""
-    return np.random.default_rng(entropy) if NATIVE is None else Generator(PCG64(Seed(entropy)))
+    return np.random.default_rng(entropy) if NATIVE is None else Generator(PCG64(Seed(entropy)))  # type: ignore[arg-type]
 
 
 class Seed(ISpawnableSeedSequence):
@@ -29,7 +29,7 @@ class Seed(ISpawnableSeedSequence):
             return self._whole.generate_state(n_words, dtype)
         return np.asarray(NATIVE.seeded([word for number in self.entropy for word in words(number)]))
 
-    def spawn(self, n_children: int) -> list[SeedSequence]:
+    def spawn(self, n_children: int) -> list[SeedSequence]:  # type: ignore[override]
         return self._whole.spawn(n_children)
 
     @cached_property
