@@ -25,7 +25,7 @@ import ioh
 import numpy as np
 from tqdm import tqdm
 
-from boke import Optimizer, gp, local, probe, quasirandom, warp
+from boke import Optimizer, gp, local, probe, quasirandom, shape, warp
 from boke.design import sobol
 from boke.policies import BOKELocal
 from boke.region import TrustRegion
@@ -42,11 +42,14 @@ FLOOR = 1e-8  # of regrets: below it they are equal
 Row = dict[str, Any]
 
 
-MODULES = {"gp": gp, "local": local, "probe": probe, "warp": warp}
+MODULES = {"gp": gp, "local": local, "probe": probe, "shape": shape, "warp": warp}
 
 
 class Patched:
-    """A policy whose parts are changed while it suggests; its answers are those of a policy without that part."""
+    """A policy whose parts are changed while it suggests; its answers are those of a policy without that part.
+
+    Where a part is compiled into a larger one, that is replaced by its definition, which calls the part.
+    """
 
     def __init__(self, policy: BOKELocal, **changes: object) -> None:
         self.policy, self.changes = policy, changes
@@ -92,6 +95,7 @@ def _posterior_mean(fitted: Any, low: Array, high: Array, space: Any, rng: np.ra
     return X, fitted.model.predict(np.ascontiguousarray(fitted.z(X)))[0]
 
 
+PLAIN: dict[str, object] = {"local__shaped": shape.plain_shaped}
 QUIET = local.Noise(math.inf, 0, 0.0)
 WHOLE = TrustRegion(start=0.8, grow=1.0, shrink=1.0)
 VARIANTS: dict[str, tuple[str, Patched]] = {
@@ -102,15 +106,15 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "second": ("no second search", Patched(BOKELocal(n_init=0, region=TrustRegion(settled=0.0)))),
     "stretch": (
         "all columns matter alike",
-        Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None, gp__turn=lambda *_: None),
+        Patched(BOKELocal(n_init=0), gp__stretch=lambda *_: None, gp__turn=lambda *_: None, **PLAIN),
     ),
-    "turn": ("axes do not turn", Patched(BOKELocal(n_init=0), gp__turn=lambda *_: None, local__TURNS=1)),
+    "turn": ("axes do not turn", Patched(BOKELocal(n_init=0), gp__turn=lambda *_: None, local__TURNS=1, **PLAIN)),
     "probe": ("noise is believed without a probe", Patched(BOKELocal(n_init=0), probe__repeats=lambda *_: False)),
     "rugged": ("rugged functions are never averaged", Patched(BOKELocal(n_init=0), local__RUGGED=0.0)),
-    "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)))),
-    "warp": ("values as they are, no warp", Patched(BOKELocal(n_init=0), local__warped=_unwarped)),
-    "earned": ("warps need no better likelihood", Patched(BOKELocal(n_init=0), warp__EARNED=np.zeros(4))),
-    "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)))),
+    "trend": ("no quadratic trend", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(trends=(0.0,)), **PLAIN)),
+    "warp": ("values as they are, no warp", Patched(BOKELocal(n_init=0), shape__warped=_unwarped, **PLAIN)),
+    "earned": ("warps need no better likelihood", Patched(BOKELocal(n_init=0), warp__EARNED=[0.0] * 4)),
+    "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)), **PLAIN)),
     "nearest": ("25 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=25)),
     "more": ("100 nearest observations instead of 50", Patched(BOKELocal(n_init=0), local__NEAREST=100)),
     "columns": ("all candidates differ in all columns", Patched(BOKELocal(n_init=0), local__candidates=_box_only)),

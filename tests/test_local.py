@@ -8,6 +8,7 @@ from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.policies import BOKELocal, BOKEPlus, Key, explored
 from boke.region import Search, TrustRegion
+from boke.shape import plain_shaped
 from boke.space import Space
 
 MIXED = Space({"a": Float(1e-4, 1.0, log=True), "n": Int(1, 9), "c": Categorical(["x", "y", "z"]), "b": Float(0, 1)})
@@ -168,6 +169,7 @@ def test_a_valley_across_the_columns_is_followed_in_the_plane():
 def test_axes_do_not_turn_under_noise_in_gridded_spaces_or_with_few_observations(monkeypatch):
     asked = []
     monkeypatch.setattr(gp, "turn", lambda *_: asked.append(1))
+    monkeypatch.setattr(local, "shaped", plain_shaped)
     rng = np.random.default_rng(0)
     plane, grid = Space.of([(0, 1)] * 2), Space({"a": Int(0, 100), "b": Float(0, 1)})
     X = rng.random((60, 2))

@@ -35,7 +35,8 @@ SMALLEST = 1e-20  # of the posterior's variance, relative to the signal's
 JITTER = 1e-8  # of a drawn function, relative to its variance a priori: with less its covariance may not factorize
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
-STRETCHES = 6  # evaluations of the likelihood in search of these
+STRETCHES = 6  # evaluations of the likelihood in search of these,
+SLIGHT = 0.01  # which ends when a step gains less
 WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
 TURN_WORTH = 1.0  # of log likelihood that axes of their own must gain beyond that, for each column
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -76,7 +77,7 @@ def stretch(model: Any, d: int) -> Array | None:
 
 @lru_cache(maxsize=8)
 def _factors(model: Any, d: int) -> tuple[Array, float]:
-    by, gain = model.stretch(SPREAD, MOST, STRETCHES, 0.01, 0.5 * WORTH * (d + 2))
+    by, gain = model.stretch(SPREAD, MOST, STRETCHES, SLIGHT, 0.5 * WORTH * (d + 2))
     return by, float(gain)
 
 
@@ -93,7 +94,7 @@ def turn(model: Any, d: int) -> Array | None:
 
 @lru_cache(maxsize=8)
 def _axes(model: Any, d: int) -> tuple[Array, Array, float]:
-    axes, by, gain = model.axes(SPREAD, MOST, STRETCHES, 0.01, 0.5 * WORTH * (d + 2))
+    axes, by, gain = model.axes(SPREAD, MOST, STRETCHES, SLIGHT, 0.5 * WORTH * (d + 2))
     return axes, by, float(gain)
 
 
@@ -121,6 +122,11 @@ class LocalGP:
         self._at = self._search(tuple(start))
         self._likelihood(self._at)
         self._finish()
+
+    @property
+    def y(self) -> Array:
+        """The version of the values that it is of (n,)."""
+        return np.asarray(self.Y[self._version])
 
     @property
     def hyperparameters(self) -> tuple[float, float, float, float, float, int]:

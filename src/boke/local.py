@@ -14,12 +14,13 @@ from boke import gp, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
-from boke.frame import Frame, around, change
+from boke.frame import Frame
 from boke.keys import Numbers
 from boke.quasirandom import sobol, sobol_integers
 from boke.region import LARGEST_SIDE, Search, TrustRegion, box, replayed_from
+from boke.shape import shaped
 from boke.space import Array, Mask, Space
-from boke.warp import unwarped, warped
+from boke.warp import unwarped
 
 NEAREST = 50  # observations of a local model
 SMOOTHED = 200  # observations of one that averages noise out
@@ -51,7 +52,7 @@ class Noise:
 FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
-TURNS, SURE = 3, 1e-5  # times that the axes of a model may turn, and the share of noise below which they may
+TURNS = 3  # times that the axes of a model may turn
 EARLIEST = 24  # observations from which on they may,
 ENTRIES = 3  # and for each entry of a metric: with fewer it would be a guess
 RUGGED = 0.2  # side below which a region of a rugged function has settled
@@ -293,7 +294,7 @@ def _beside(data: Data, space: Space, center: Array) -> LocalModel:
     if there.noise is not None:
         return there
     # the best of its observations may belong to the first search; the nearest is the center itself
-    return replace(there, center=center, best=float(warped(there.y)[0][there.version, 0]))
+    return replace(there, center=center, best=float(there.model.y[0]))
 
 
 def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> LocalModel:
@@ -309,31 +310,20 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
-        points = features(X, space)
-        frame = around(features(center[None], space)[0], points, shape)
-        Z = frame.z(points)
-        Y, jacobian = warped(y)
-        model = gp.fit(Z, Y, jacobian, noises=noises, start=start)
-        turns = space.smooth and d > 1 and len(Z) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2)
-        for _ in range(0 if last else TURNS if turns and _sure(model) else 1):
-            by = gp.turn(model, d) if turns and _sure(model) else None
-            by = gp.stretch(model, Z.shape[1]) if by is None else by
-            if by is None:
-                break
-            frame, Z = frame.changed(by), change(Z, by)
-            model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
-        _, _, share, _, _, version = model.hyperparameters
+        points, origin = features(X, space), features(center[None], space)[0]
+        turns = TURNS if space.smooth and d > 1 and len(X) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2) else 0
+        model, frame = shaped(points, y, origin, noises, start, shape, turns=turns, learns=not last)
+        share, version = model.hyperparameters[2], model.hyperparameters[-1]
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         if noise is not None and space.smooth and not (last or average):
-            known = probe.repeats(
-                *data.nearest(center, SMOOTHED, space), frame.radius, _deviation(model, y, Y[version])
-            )
+            known = probe.repeats(*data.nearest(center, SMOOTHED, space), frame.radius, _deviation(model, y))
             rugged, unprobed = known is True, known is None
             if rugged:
                 noise, noises = None, QUIET
-                model = gp.fit(Z, Y, jacobian, noises=noises, start=(*model.at[:2], len(noises) - 1))
+                start = (*model.at[:2], len(noises) - 1)
+                model = gp.fit(model.Z, model.Y, model.jacobian, noises=noises, start=start)
                 version = model.hyperparameters[-1]
-        smooth = Y[version] if noise is None else model.fitted()
+        smooth = model.y if noise is None else model.fitted()
         chosen = int(np.argmax(smooth))
         if last or noise is None or (noise is FAINT and chosen == 0):
             break
@@ -342,9 +332,8 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
             count, noises = SMOOTHED, LOUDER
     silent = data.nearest_silent(center, NEAREST // 2, space)
     if len(silent):
-        S = frame.z(features(silent, space))
-        Z, Y, jacobian = _with_silent(model, Z, Y, jacobian, version, S)
-        model = gp.fit(Z, Y, jacobian, noises=noises, start=model.at)
+        observed = _with_silent(model, np.ascontiguousarray(frame.z(features(silent, space))))
+        model = gp.fit(*observed, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
     return LocalModel(model, frame, X[chosen], best, noise, X, y, version, rugged, unprobed)
 
@@ -352,19 +341,14 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
 def _quiet(data: Data, space: Space) -> bool:
     """Whether a model around the best observation finds no noise: the first of ``fit``, before it takes shape."""
     X, y = data.nearest(data.best, NEAREST, space)
-    points = features(X, space)
-    model = gp.fit(around(features(data.best[None], space)[0], points).z(points), *warped(y))
+    model, _ = shaped(features(X, space), y, features(data.best[None], space)[0], learns=False)
     return bool(model.hyperparameters[2] < FAINT.share)
 
 
-def _sure(model: Any) -> bool:
-    return bool(model.hyperparameters[2] < SURE)
-
-
-def _deviation(model: Any, y: Array, version: Array) -> float:
-    """The standard deviation of the noise that a model of a version (n,) of y (n,) has found, in units of y."""
-    _, trend, share, signal, _, number = model.hyperparameters
-    return math.sqrt(signal * share * (1.0 + trend)) * _unit(y, number, float(version.max()))
+def _deviation(model: Any, y: Array) -> float:
+    """The standard deviation of the noise that a model of a version of y (n,) has found, in units of y."""
+    _, trend, share, signal, _, version = model.hyperparameters
+    return math.sqrt(signal * share * (1.0 + trend)) * _unit(y, version, float(model.y.max()))
 
 
 def resolved(data: Data, space: Space, center: Array, count: int) -> float:
@@ -375,14 +359,14 @@ def resolved(data: Data, space: Space, center: Array, count: int) -> float:
     return min(LARGEST_SIDE, 2.0 * data.reach(center, count, space))
 
 
-def _with_silent(model: Any, Z: Array, Y: Array, jacobian: Array, version: int, S: Array) -> tuple[Array, Array, Array]:
-    """Pending and failed points join as observations of what is expected there, at most the median.
+def _with_silent(model: Any, S: Array) -> tuple[Array, Array, Array]:
+    """Pending and failed points (s, d) join as observations of what is expected there, at most the median.
 
     The model is then sure of them and looks elsewhere. Only the version in use is kept.
     """
-    y = Y[version]
-    expected = np.minimum(model.predict(np.ascontiguousarray(S))[0], float(np.median(y)))
-    return np.vstack([Z, S]), np.append(y, expected)[None], jacobian[version : version + 1]
+    y, version = model.y, model.hyperparameters[-1]
+    expected = np.minimum(model.predict(S)[0], float(np.median(y)))
+    return np.vstack([model.Z, S]), np.append(y, expected)[None], model.jacobian[version : version + 1]
 
 
 def candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:

@@ -19,6 +19,7 @@
 #include "arrays.hpp"
 #include "choice.hpp"
 #include "rotations.hpp"
+#include "warp.hpp"
 
 using namespace boke;
 
@@ -306,12 +307,8 @@ class LocalGP {
 
     // The same for axes of their own, the eigenvectors of the slopes in the metric, as columns: these first.
     nb::tuple axes(double spread, double most, std::size_t evaluations, double enough, double least) const {
-        const Numbers axes = eigenvectors(metric(), d_);
-        Numbers z(n_ * d_), by(d_, 0.0);
-        for (std::size_t i = 0; i < n_; ++i) turned(z_.data() + i * d_, axes.data(), d_, z.data() + i * d_);
-        // distances are the same, so this is the same model: nothing is searched for
-        const LocalGP same(run_, {n_, d_, std::move(z), y_, jacobian_}, {relative_length_}, {gp_.trend}, {gp_.noise}, {0, 0, 0});
-        const double gain = same.preferred({spread, most, evaluations, enough, least}, by);
+        Numbers axes, by(d_, 0.0);
+        const double gain = preferred_axes({spread, most, evaluations, enough, least}, axes, by);
         return nb::make_tuple(array(axes, {d_, d_}), array(by, {d_}), gain);
     }
 
@@ -356,13 +353,13 @@ class LocalGP {
     }
 
     nb::tuple at() const { return nb::make_tuple(at_[0], at_[1], at_[2]); }
+    Result z() const { return array(z_, {n_, d_}); }
+    Result versions() const { return array(y_, {jacobian_.size(), n_}); }
+    Result jacobians() const { return array(jacobian_, {jacobian_.size()}); }
+    Result y() const { return array(Numbers(y_.data() + gp_.version * n_, y_.data() + (gp_.version + 1) * n_), {n_}); }
 
-  private:
-    Numbers metric() const {
-        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
-        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
-        return metric;
-    }
+    const std::vector<std::size_t> &grid_point() const { return at_; }
+    double noise() const { return gp_.noise; }
 
     // From zeros `by` become what the likelihood prefers, which gains so much.
     double preferred(const Stretching &how, Numbers &by) const {
@@ -379,6 +376,23 @@ class LocalGP {
             return f;
         };
         return ascend(run_, value, d_, by.data(), low.data(), high.data(), how.evaluations, how.enough, how.least) - start;
+    }
+
+    // The same along axes of their own, which are found first.
+    double preferred_axes(const Stretching &how, Numbers &axes, Numbers &by) const {
+        axes = eigenvectors(metric(), d_);
+        Numbers z(n_ * d_);
+        for (std::size_t i = 0; i < n_; ++i) turned(z_.data() + i * d_, axes.data(), d_, z.data() + i * d_);
+        // distances are the same, so this is the same model: nothing is searched for
+        const LocalGP same(run_, {n_, d_, std::move(z), y_, jacobian_}, {relative_length_}, {gp_.trend}, {gp_.noise}, {0, 0, 0});
+        return same.preferred(how, by);
+    }
+
+  private:
+    Numbers metric() const {
+        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
+        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
+        return metric;
     }
 
     double median_unit() {
@@ -460,6 +474,73 @@ class LocalGP {
     double *spare_;  // another factor
 };
 
+// How a model learns its coordinates; boke.shape has the meaning of all of these.
+struct Learning {
+    double spread, most, enough, worth, turn_worth, sure;
+    std::size_t evaluations, turns;
+    bool at_all;
+};
+
+// A model of the values y of points (n, d) around an origin, in coordinates that begin with the stretch (d) and turn (d, d)
+// given, if any, and learn their own: the model, radius, stretch and turn. boke.shape has their definition.
+nb::tuple shaped(Matrix points, Vector y, Vector origin, std::optional<Vector> stretch, std::optional<Matrix> turn,
+                 const Numbers &lengths, const Numbers &trends, const Numbers &noises, const std::vector<std::size_t> &start,
+                 const Numbers &warps, const Numbers &earned, const Numbers &rule, std::size_t evaluations, std::size_t turns,
+                 bool learns, const std::string &instructions) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    if (n == 0 || d == 0 || y.shape(0) != n || origin.shape(0) != d || (stretch && stretch->shape(0) != d) ||
+        (turn && (turn->shape(0) != d || turn->shape(1) != d)) || earned.size() != warps.size() || warps.empty() || rule.size() != 6)
+        throw std::invalid_argument("Shapes do not agree.");
+    const Learning how{rule[0], rule[1], rule[2], rule[3], rule[4], rule[5], evaluations, turns, learns && d > 1};
+    const GPFunctions &run = pick(instructions).gp;
+    const double columns = static_cast<double>(d), worth = how.worth * (columns + 2.0);
+    const Stretching stretching{how.spread, how.most, how.evaluations, how.enough, 0.5 * worth};
+
+    double square = 0.0;
+    for (std::size_t i = 0; i < n * d; ++i) {
+        const double away = points.data()[i] - origin.data()[i % d];
+        square += away * away;
+    }
+    const double length = std::sqrt(square / static_cast<double>(n)), radius = length == 0.0 ? 1.0 : length;
+    Numbers factors(d, 1.0), scale(d), axes, z(n * d);
+    if (stretch) factors.assign(stretch->data(), stretch->data() + d);
+    if (turn) axes.assign(turn->data(), turn->data() + d * d);
+    for (std::size_t k = 0; k < d; ++k) scale[k] = radius / factors[k];
+    Frame frame{origin.data(), scale.data(), axes.empty() ? nullptr : axes.data(), d};
+    for (std::size_t i = 0; i < n; ++i) frame.z(points.data() + i * d, z.data() + i * d);
+
+    Warped versions = warped(Numbers(y.data(), y.data() + n), warps, earned);
+    auto fit = [&](const std::vector<std::size_t> &from) {
+        return std::make_unique<LocalGP>(run, Observations{n, d, z, versions.y, versions.jacobian}, lengths, trends, noises, from);
+    };
+    auto model = fit(start);
+    auto turning = [&] { return how.turns > 0 && model->noise() < how.sure; };
+    for (std::size_t rounds = !how.at_all ? 0 : turning() ? how.turns : 1; rounds > 0; --rounds) {
+        Numbers by(d, 0.0), its_axes, along(d, 0.0), next(d * d);
+        const double gain = model->preferred(stretching, by);
+        if (turning() && model->preferred_axes(stretching, its_axes, along) > std::max(gain + how.turn_worth * columns, worth)) {
+            for (std::size_t i = 0; i < d * d; ++i) its_axes[i] *= std::exp(along[i % d]);
+            for (std::size_t i = 0; i < d && !axes.empty(); ++i) turned(axes.data() + i * d, its_axes.data(), d, next.data() + i * d);
+            axes = axes.empty() ? its_axes : next;
+            Numbers before(d);
+            for (std::size_t i = 0; i < n; ++i) {
+                std::copy_n(z.data() + i * d, d, before.data());
+                turned(before.data(), its_axes.data(), d, z.data() + i * d);
+            }
+        } else if (gain > worth) {
+            for (double &factor : by) factor = std::exp(factor);
+            for (std::size_t i = 0; i < n * d; ++i) z[i] *= by[i % d];
+            for (std::size_t i = 0; i < d && axes.empty(); ++i) factors[i] *= by[i];
+            for (std::size_t i = 0; i < axes.size(); ++i) axes[i] *= by[i % d];
+        } else {
+            break;
+        }
+        model = fit(model->grid_point());
+    }
+    nb::object turn_found = axes.empty() ? nb::none() : nb::cast(array(axes, {d, d}));
+    return nb::make_tuple(nb::cast(model.release(), nb::rv_policy::take_ownership), radius, array(factors, {d}), turn_found);
+}
+
 }  // namespace
 
 void bind_local_gp(nb::module_ &m) {
@@ -482,5 +563,13 @@ void bind_local_gp(nb::module_ &m) {
         .def("metric_slopes", &LocalGP::metric_slopes)
         .def("fitted", &LocalGP::fitted)
         .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
+        .def_prop_ro("Z", [](const LocalGP &gp) { return gp.z(); }, nb::rv_policy::move)
+        .def_prop_ro("Y", [](const LocalGP &gp) { return gp.versions(); }, nb::rv_policy::move)
+        .def_prop_ro("jacobian", [](const LocalGP &gp) { return gp.jacobians(); }, nb::rv_policy::move)
+        .def_prop_ro("y", [](const LocalGP &gp) { return gp.y(); }, nb::rv_policy::move)
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
+    m.def("shaped", shaped, nb::arg("points"), nb::arg("y"), nb::arg("origin"), nb::arg("stretch").none(), nb::arg("turn").none(),
+          nb::arg("lengths"), nb::arg("trends"), nb::arg("noises"), nb::arg("start"), nb::arg("warps"), nb::arg("earned"), nb::arg("rule"),
+          nb::arg("evaluations"), nb::arg("turns"), nb::arg("learns"), nb::arg("instructions") = "",
+          "A model in coordinates of its own; boke.shape has its definition.");
 }

@@ -20,6 +20,7 @@
 #include "pool.hpp"
 #include "rotations.hpp"
 #include "sums.hpp"
+#include "warp.hpp"
 
 using namespace boke;
 
@@ -280,36 +281,11 @@ Result axes(Matrix matrix) {
     return made(eigenvectors(std::vector<double>(matrix.data(), matrix.data() + d * d), d), {d, d});
 }
 
-// y (n) is finite; lengths may be infinite.
-nb::tuple warped(Vector y, const std::vector<double> &lengths, const std::vector<double> &earned) {
+nb::tuple all_warped(Vector y, const std::vector<double> &lengths, const std::vector<double> &earned) {
     const std::size_t n = y.shape(0), versions = lengths.size();
     if (n == 0 || earned.size() != versions) throw std::invalid_argument("There are no values, or too many.");
-    std::vector<double> values(y.data(), y.data() + n), bent(versions * n), jacobian(versions);
-    double largest = 0.0;
-    for (const double value : values) largest = std::max(largest, std::abs(value));
-    for (double &value : values) value = largest > 1e150 ? value / largest : value;
-    std::vector<double> ordered = values;
-    std::sort(ordered.begin(), ordered.end());
-    const double middle = ordered[n / 2], top = ordered[n - 1];
-    const double high = ordered[std::min(static_cast<std::size_t>(0.9 * static_cast<double>(n)), n - 1)];
-    double unit = std::max(high - middle, 1e-6 * (top - middle));
-    unit = unit > 0.0 ? unit : 1.0;
-    for (std::size_t v = 0; v < versions; ++v) {
-        double *row = bent.data() + v * n, slope = 0.0, mean = 0.0, square = 0.0;
-        for (std::size_t i = 0; i < n; ++i) {
-            const double r = std::max(values[i] - middle, -1e8 * unit) / unit;
-            const double bend = r < 0.0 ? std::log1p(-r / lengths[v]) : 0.0;
-            row[i] = bend > 0.0 ? -lengths[v] * bend : r;
-            slope -= bend;
-            mean += row[i];
-        }
-        mean /= static_cast<double>(n);
-        for (std::size_t i = 0; i < n; ++i) square += (row[i] - mean) * (row[i] - mean);
-        const double spread = std::sqrt(square / static_cast<double>(n)), sd = spread > 0.0 ? spread : 1.0;
-        for (std::size_t i = 0; i < n; ++i) row[i] = (row[i] - mean) / sd;
-        jacobian[v] = slope - static_cast<double>(n) * std::log(sd) - earned[v];
-    }
-    return nb::make_tuple(made(std::move(bent), {versions, n}), made(std::move(jacobian), {versions}));
+    Warped all = warped(std::vector<double>(y.data(), y.data() + n), lengths, earned);
+    return nb::make_tuple(made(std::move(all.y), {versions, n}), made(std::move(all.jacobian), {versions}));
 }
 
 }  // namespace
@@ -324,7 +300,7 @@ NB_MODULE(_native, m) {
     m.def("shifted", all_shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("in_box", in_box, "Candidates of a box, some of them near its center; boke.local has their definition.");
     m.def("candidates", candidates, "The same with all that is drawn for them; boke.local has their definition.");
-    m.def("warped", warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
+    m.def("warped", all_warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("inside", within<inside>, "Points of a box in the unit cube; boke.space has its definition.");
     m.def("between", within<between>, "Points of the unit cube in a box; boke.space has its definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
