@@ -6,7 +6,7 @@ import pytest
 from boke import Categorical, Float, Int, Optimizer, gp, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
-from boke.policies import BOKELocal, BOKEPlus, Key, explored
+from boke.policies import BOKELocal, BOKEPlus, Key, chance
 from boke.region import Search, TrustRegion
 from boke.shape import plain_shaped
 from boke.space import Space
@@ -353,7 +353,7 @@ def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
     for _ in range(40):
         trial = optimizer.ask()
         optimizer.tell(trial, float(np.square(trial.x - 0.4).sum()))
-    expected = [n for n in range(6, 39) if not explored(5, np.array([n]), 0.05)[0]]
+    expected = [n for n in range(6, 39) if chance(5, 0.05).has(n)]
     assert [n for n in seen[-1].tolist() if n < 39] == [n for n in expected if n <= seen[-1].max()]
     assert seen[-1].min() >= 6
 
@@ -375,9 +375,10 @@ def test_spaces_of_categories_alone():
 def test_the_exploring_share_is_q_and_known_in_advance():
     numbers = np.arange(100_000)
     for seed in (0, 7, 2**100 + 3):
-        assert abs(explored(seed, numbers, 0.05).mean() - 0.05) < 0.005
-        np.testing.assert_array_equal(explored(seed, numbers, 0.05)[50:60], explored(seed, numbers[50:60], 0.05))
-    assert (explored(0, numbers, 0.05) != explored(1, numbers, 0.05)).any()
+        lot = chance(seed, 0.05)
+        assert abs(lot(numbers).mean() - 0.95) < 0.005
+        assert lot(numbers)[50:60].tolist() == [lot.has(n) for n in range(50, 60)]
+    assert (chance(0, 0.05)(numbers) != chance(1, 0.05)(numbers)).any()
 
 
 def test_high_dimensions_and_few_points():

@@ -60,7 +60,7 @@ class Data:
     @property
     def best(self) -> Array:
         """The point (d,) with the largest value, the first of several."""
-        return np.asarray(self.X[np.argmax(self.y)])
+        return np.asarray(self.X[self.y.argmax()])
 
     def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
         """The k observations nearest to x (d,), nearest first: points and values."""

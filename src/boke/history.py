@@ -308,8 +308,12 @@ class History:
         self._hold()
         rows = slice(first, first + len(values))
         self._value[rows] = values
-        self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
-        self._told_at[rows] = np.arange(self.arrivals, self.arrivals + len(values))
+        if len(values) == 1:  # as a rule
+            self._state[first] = State.FAILED.value if math.isnan(values[0]) else State.COMPLETE.value
+            self._told_at[first] = self.arrivals
+        else:
+            self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
+            self._told_at[rows] = np.arange(self.arrivals, self.arrivals + len(values))
         self.arrivals += len(values)
         if reason is not None:
             self._reasons[first] = reason

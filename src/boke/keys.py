@@ -74,6 +74,10 @@ class Lot:
             return np.asarray(NATIVE.drawn(numbers, self.first, self.salt, self.least))
         return self.plain(numbers)
 
+    def has(self, number: int) -> bool:
+        """Whether one trial is of this lot."""
+        return bool(self(np.array([number]))[0])
+
     def plain(self, numbers: Numbers) -> Mask:
         """The same, and its definition."""
         return np.asarray((numbers >= self.first) & (plain_uniform(numbers, self.salt) >= self.least))

@@ -145,10 +145,10 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         X, values = _drawn(fitted, low, high, space, rng)
     else:
         X, values = _improvements(fitted, low, high, space, rng)
-    fresh = ~_taken(data, X, space)
-    if not fresh.any():
-        return None
-    return np.array(X[fresh][np.argmax(values[fresh])])
+    taken = _taken(data, X, space)
+    if taken.any():
+        X, values = X[~taken], values[~taken]
+    return np.array(X[values.argmax()]) if len(X) else None
 
 
 def suggest_arm(data: Data, space: Space, rng: Generator) -> Array | None:
@@ -324,14 +324,14 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
                 model = gp.fit(model.Z, model.Y, model.jacobian, noises=noises, start=start)
                 version = model.hyperparameters[-1]
         smooth = model.y if noise is None else model.fitted()
-        chosen = int(np.argmax(smooth))
+        chosen = int(smooth.argmax())
         if last or noise is None or (noise is FAINT and chosen == 0):
             break
         center, start, shape = X[chosen], (model.at[0], 0, model.at[2]), frame
         if noise is LOUD:
             count, noises = SMOOTHED, LOUDER
-    silent = data.nearest_silent(center, NEAREST // 2, space)
-    if len(silent):
+    if len(data.silent):
+        silent = data.nearest_silent(center, NEAREST // 2, space)
         observed = _with_silent(model, np.ascontiguousarray(frame.z(features(silent, space))))
         model = gp.fit(*observed, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol
 
 import numpy as np
@@ -37,7 +37,7 @@ from boke.quasirandom import sobol
 from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
 from boke.seeds import generator
-from boke.space import Array, Mask, Space
+from boke.space import Array, Space
 
 CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane; of that many cells at most
 CENTERS = 256  # observations near which candidates are placed, at most
@@ -228,7 +228,7 @@ class BOKELocal(BOKE):
         if (first := initial(self, data, space, key)) is not None:
             return first
         rng = key.generator()
-        explores = bool(explored(key.seed, np.array([key.number]), self.q)[0])
+        explores = not chance(key.seed, self.q).has(key.number)
         if not explores and (space.arms is not None or space.enumerate(self.n_acq) is None):
             seen = partial(self._seen, data, space, key)
             if space.arms is not None:
@@ -249,11 +249,7 @@ class BOKELocal(BOKE):
         return local.Trials(ours, aside, key.number, seen)
 
 
-def explored(seed: int, numbers: Numbers, q: float) -> Mask:
-    """Which trials (n,) are of the exploring branch."""
-    return ~chance(seed, q)(numbers)
-
-
+@lru_cache(maxsize=8)
 def chance(seed: int, least: float, first: int = 0) -> Lot:
     """The trials from ``first`` on whose number in [0, 1), by which each is given to a branch, is ``least`` or more."""
     return Lot(first, (seed * 0xD1342543DE82EF95 + (seed >> 64) + 1) % 2**64, least)

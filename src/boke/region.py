@@ -58,7 +58,7 @@ class TrustRegion:
         if NATIVE is None:
             return self.plain_replay(successes, values, aside, patience)
         rule = [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
-        return Search(*NATIVE.replay(*map(np.ascontiguousarray, (successes, values, aside)), patience, rule))
+        return Search(*NATIVE.replay(successes, values, aside, patience, rule))
 
     def plain_replay(self, successes: Mask, values: Array, aside: Mask, patience: int) -> Search:
         """The same, and its definition."""
