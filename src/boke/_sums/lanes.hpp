@@ -47,19 +47,36 @@ struct alignas(LANES * sizeof(double)) Lanes {
     double operator[](std::size_t i) const { return part[i / WIDTH][i % WIDTH]; }
 };
 
-INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {  // a b + c
+// a b + c, and c - a b: with its sign turned first, a factor would cost an operation more
 #if defined(__AVX512F__)
+INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {
     return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+INLINE Doubles left(const Doubles &c, const Doubles &a, const Doubles &b) {
+    return (Doubles)_mm512_fnmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
 #elif defined(__AVX2__)
+INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {
     return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+INLINE Doubles left(const Doubles &c, const Doubles &a, const Doubles &b) {
+    return (Doubles)_mm256_fnmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
 #elif defined(__FMA__)
+INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {
     return (Doubles)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+}
+INLINE Doubles left(const Doubles &c, const Doubles &a, const Doubles &b) {
+    return (Doubles)_mm_fnmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+}
 #else
+INLINE Doubles fused(const Doubles &a, const Doubles &b, const Doubles &c) {
     Doubles r;
     for (std::size_t k = 0; k < WIDTH; ++k) r[k] = __builtin_fma(a[k], b[k], c[k]);
     return r;
-#endif
 }
+INLINE Doubles left(const Doubles &c, const Doubles &a, const Doubles &b) { return fused(-a, b, c); }
+#endif
 
 #define EACH(result, expression)                                  \
     result r;                                                     \
@@ -76,7 +93,7 @@ INLINE Lanes operator+(const Product &p, const Lanes &c) { EACH(Lanes, fused(p.a
 INLINE Lanes operator+(const Lanes &c, const Product &p) { return p + c; }
 INLINE Lanes operator+(const Product &p, const Product &c) { return p + Lanes(c); }
 INLINE Lanes operator-(const Product &p, const Lanes &c) { EACH(Lanes, fused(p.a.part[i], p.b.part[i], -c.part[i])) }
-INLINE Lanes operator-(const Lanes &c, const Product &p) { EACH(Lanes, fused(-p.a.part[i], p.b.part[i], c.part[i])) }
+INLINE Lanes operator-(const Lanes &c, const Product &p) { EACH(Lanes, left(c.part[i], p.a.part[i], p.b.part[i])) }
 INLINE Lanes operator-(const Product &p, const Product &c) { return p - Lanes(c); }
 INLINE Lanes operator+(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] + b.part[i]) }
 INLINE Lanes operator-(const Lanes &a, const Lanes &b) { EACH(Lanes, a.part[i] - b.part[i]) }
@@ -105,7 +122,9 @@ INLINE Lanes load(const double *from) {
     return v;
 }
 
-INLINE void store(double *to, const Lanes &v) { __builtin_memcpy(to, &v, sizeof v); }
+INLINE void store(double *to, const Lanes &v) {  // part by part: all at once they would go through memory
+    for (std::size_t i = 0; i < PARTS; ++i) __builtin_memcpy(to + i * WIDTH, &v.part[i], BYTES);
+}
 
 INLINE Lanes numbers() {  // 0, 1, ..., 7
     static constexpr double values[LANES] = {0, 1, 2, 3, 4, 5, 6, 7};
