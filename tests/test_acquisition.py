@@ -90,7 +90,8 @@ def test_sparsity_tells_far_points_apart_where_the_density_is_zero():
 
 
 @pytest.mark.parametrize("make", ACQUISITIONS)
-def test_near_gives_the_same_around_a_center(make):
+def test_near_gives_the_same_around_a_center(make, monkeypatch):
+    monkeypatch.setattr("boke.acquisition.NEAR_PAYS", 0)
     f, center = make(fitted("gaussian")), Q[:1]
     around = center + 0.1 * ~CATEGORICAL * np.random.default_rng(0).normal(size=(9, 3))
     np.testing.assert_allclose(f.near(center, 3.0)(around), f(around), rtol=1e-12)

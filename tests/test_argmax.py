@@ -184,7 +184,7 @@ def test_neighbours_only_gives_the_same_choice_as_all_observations(monkeypatch):
     f = UpperConfidenceBound(model, 0.01, 1e-4)
     points = []
     for threshold in (0, 10**9):
-        monkeypatch.setattr("boke.argmax.LOCAL_PAYS", threshold)
+        monkeypatch.setattr("boke.acquisition.NEAR_PAYS", threshold)
         best = X[np.argsort(-bumpy(X))[:5]]
         points.append(
             argmax(
@@ -240,7 +240,7 @@ def uneven_model(d, silent, seed=0):
 def test_compiled_screen_finds_the_same(d, silent, shape, kind):
     model, draw, space = uneven_model(d, silent), some_draw(d, d, *shape), Space.of([(0, 1)] * d)
     f = Mean(model) if kind is Mean else UpperConfidenceBound(model, 0.01, 1e-4)
-    X, values = screen(f, space, model.bandwidth, draw, False, np.random.default_rng(0))
+    X, values = screen(f, space, model.bandwidth, draw, np.random.default_rng(0))
     best = f.screen(draw, 80)
     assert best.shape == (80, d)
     np.testing.assert_allclose(f(best), np.sort(values)[::-1][:80], rtol=0.0, atol=1e-4 * np.ptp(values))

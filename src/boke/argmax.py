@@ -26,7 +26,6 @@ INCUMBENTS = 5  # centers whose close neighbourhood is screened
 STARTS = 16  # points that are polished
 GAP = 2.0  # bandwidths between starts
 LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
-LOCAL_PAYS = 1000  # below this many observations looking at neighbours only costs more than it saves
 
 
 class Function(Protocol):
@@ -71,13 +70,11 @@ def argmax(
         values = f(finite) if kept is None else kept
         return np.array(finite[np.argmax(values) if known is None else _first_fresh(finite, values, known, 1)[0]])
     draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
-    local = len(taken) >= LOCAL_PAYS
-    X = _best(f, space, bandwidth, draw, local, known, rng)
+    X = _best(f, space, bandwidth, draw, known, rng)
     if not (space.smooth or space.continuous.any()):
         return np.array(X[0])
     X = X[_spread(X / bandwidth, STARTS)]
-    g = f.near(X, LEASH) if local else f
-    polished, values = polish(g, X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
+    polished, values = polish(f.near(X, LEASH), X, bandwidth * space.continuous, max(1, budget // 8 // STARTS))
     old = _known(polished, known)  # a corner that was tried before, say
     if np.count_nonzero(old):
         polished, values = np.where(old[:, None], X, polished), np.where(old, f(X), values)
@@ -95,21 +92,19 @@ def _draw(d: int, budget: int, rng: Generator, centers: Array, rim: float, extra
     return Draw(cube, extra, centers, which, chance, step, rim, rims, INCUMBENTS, LEASH)
 
 
-def _best(
-    f: Function, space: Space, bandwidth: Array, draw: Draw, local: bool, taken: Taken | None, rng: Generator
-) -> Array:
+def _best(f: Function, space: Space, bandwidth: Array, draw: Draw, taken: Taken | None, rng: Generator) -> Array:
     """The best candidates, the best first, without those that are taken."""
     if space.smooth and (found := f.screen(draw, 6 * STARTS)) is not None:
         old = _known(found, taken)
         known = np.count_nonzero(old)
         if known == 0 or len(old) - known >= 5 * STARTS:
             return (found[~old] if known else found)[: 5 * STARTS]
-    X, values = screen(f, space, bandwidth, draw, local, rng)
+    X, values = screen(f, space, bandwidth, draw, rng)
     return X[_first_fresh(X, values, taken, 5 * STARTS)]
 
 
-def screen(f: Function, space: Space, bandwidth: Array, draw: Draw, local: bool, rng: Generator) -> tuple[Array, Array]:
-    """All candidates and their values. With ``local`` those near few centers look at observations near these only."""
+def screen(f: Function, space: Space, bandwidth: Array, draw: Draw, rng: Generator) -> tuple[Array, Array]:
+    """All candidates and their values."""
     batches: list[tuple[Array, Array]] = []
 
     def add(X: Array, f: Function = f) -> None:
@@ -118,7 +113,7 @@ def screen(f: Function, space: Space, bandwidth: Array, draw: Draw, local: bool,
 
     def add_around(rows: slice, centers: Array, reach: Array) -> None:
         X = space.snap(around(draw, rows, centers, reach, bandwidth, space, rng))
-        few = local and len(centers) <= INCUMBENTS
+        few = len(centers) <= INCUMBENTS
         add(X, f.near(centers, _farthest(X, centers, bandwidth, space.categorical)) if few else f)
 
     u, middle = draw.which[:, 2], len(draw.which) - draw.rims
