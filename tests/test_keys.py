@@ -40,6 +40,7 @@ def test_taken_points_are_known_again_by_all_ways(seed):
         taken(rows),
         taken.plain(rows),
         taken(np.repeat(rows, 2, axis=0))[::2],
+        np.concatenate([taken(rows[:4]), taken(rows[4:])]),
         taken(np.asfortranarray(rows)),
     ):
         assert known.tolist() == expected
@@ -53,6 +54,7 @@ def test_a_lot_is_known_by_its_numbers(first, least):
     np.testing.assert_array_equal(lot(numbers), (numbers >= first) & (uniform(numbers, salt) >= least))
     np.testing.assert_array_equal(lot(numbers), lot.plain(numbers))
     np.testing.assert_array_equal(lot(numbers[::3]), lot.plain(numbers[::3]))
+    assert lot(numbers).tolist() == [lot.has(n) for n in numbers.tolist()]
     assert abs(lot(numbers).sum() / (2000 - first) - (1.0 - least)) < 0.03
 
 

@@ -40,6 +40,9 @@ class State(Enum):
     REMOVED = 3
 
 
+STATES = tuple(State)  # the state of a code: sooner had than from the class
+
+
 @dataclass(frozen=True)
 class Trial:
     """One point that was asked for or told.
@@ -213,9 +216,9 @@ class History:
 
     def __getitem__(self, number: int) -> Trial:
         number = range(self._n)[number]
-        state = State(int(self._state[number]))
+        state = STATES[self._state[number]]
         x = self._x[number].copy()
-        x.flags.writeable = False
+        x.setflags(write=False)
         value = float(self._value[number]) if state is State.COMPLETE else None
         return Trial(number, self.space.to_params(self._native[number]), x, state, value, self.reason(number))
 

@@ -15,6 +15,7 @@ from boke.space import Array, Mask
 
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
+WORD = 2**64 - 1
 
 
 def row_keys(rows: Array) -> Keys:
@@ -75,8 +76,12 @@ class Lot:
         return self.plain(numbers)
 
     def has(self, number: int) -> bool:
-        """Whether one trial is of this lot."""
-        return bool(self(np.array([number]))[0])
+        """Whether one trial is of this lot: the same arithmetic in Python's integers, sooner done than an array."""
+        mixed = (number ^ self.salt) * 0x9E3779B97F4A7C15 & WORD
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & WORD
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & WORD
+        mixed ^= mixed >> 31
+        return number >= self.first and (mixed >> 11) * 2.0**-53 >= self.least
 
     def plain(self, numbers: Numbers) -> Mask:
         """The same, and its definition."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from boke import state as statefile
 from boke import stopping
-from boke.history import History, Memory, State, Trial, as_value
+from boke.history import STATES, History, Memory, State, Trial, as_value
 from boke.journal import Journal, Record, uninterrupted
 from boke.policies import BOKELocal, Key, Policy, by_share
 from boke.posterior import PosteriorMean
@@ -357,7 +357,7 @@ class Optimizer:
         number = trial.number
         if not 0 <= number < len(self.history) or self.history.x[number].tolist() != np.asarray(trial.x).tolist():
             raise ValueError(f"Trial {number} is not one of this optimizer's trials.")
-        known = State(int(self.history.states[number]))
+        known = STATES[self.history.states[number]]
         if known is not State.PENDING:
             raise ValueError(f"Trial {number} was told already: it is {known.name.lower()}.")
         return number

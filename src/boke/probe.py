@@ -11,7 +11,9 @@ import math
 
 import numpy as np
 
+from boke.compiled import NATIVE
 from boke.elementary import largest_differences
+from boke.keys import Numbers
 from boke.space import Array
 
 OFFSET, CLOSE = 1e-5, 1e-4  # of a probe from the point that it repeats, and of points that are as good as one
@@ -27,12 +29,17 @@ def repeats(X: Array, y: Array, radius: float, deviation: float) -> bool | None:
         radius: Of the neighbourhood.
         deviation: The standard deviation that noise would have, in units of y.
     """
-    i, j = np.nonzero(np.triu(largest_differences(X, X) < CLOSE * radius, 1))
+    i, j = (plain_pairs if NATIVE is None else NATIVE.pairs)(X, CLOSE * radius)
     if len(i) == 0:
         return None
     with np.errstate(over="ignore"):  # values of 1e308 and -1e308
         gaps = np.abs(y[i] - y[j])
     return bool(gaps.max() < SURE * math.sqrt(2.0) * deviation and gaps.max() > 0.0)
+
+
+def plain_pairs(X: Array, limit: float) -> tuple[Numbers, Numbers]:
+    """The pairs i < j of rows (n, d) whose largest difference is below a limit."""
+    return np.nonzero(np.triu(largest_differences(X, X) < limit, 1))  # type: ignore[return-value]
 
 
 def come_back(X: Array, y: Array) -> bool | None:

@@ -35,16 +35,17 @@ def plain_warped(y: Array) -> tuple[Array, Array]:
 
 def unwarped(values: Array, y: Array, version: int) -> Array:
     """What the model says about a version of y, in units of y: the inverse of ``warped``."""
-    bent, _, (factor, middle, unit) = _bent(y)
+    only = WARPS[version : version + 1]
+    bent, _, (factor, middle, unit) = _bent(y, only)
     middles, sd = _moments(bent)
-    r = values * sd[version, 0] + middles[version, 0]
-    length = float(WARPS[version, 0])
+    r = values * sd[0, 0] + middles[0, 0]
+    length = float(only[0, 0])
     if math.isfinite(length):
         r = np.where(r < 0.0, -length * np.expm1(np.minimum(-r / length, 700.0)), r)
     return np.asarray((middle + unit * r) * factor)
 
 
-def _bent(y: Array) -> tuple[Array, Array, tuple[float, float, float]]:
+def _bent(y: Array, warps: Array = WARPS) -> tuple[Array, Array, tuple[float, float, float]]:
     """The versions before they are standardized, the logarithms of their slopes, and factor, middle and unit of y."""
     factor = _factor(y)
     y = y / factor
@@ -53,9 +54,9 @@ def _bent(y: Array) -> tuple[Array, Array, tuple[float, float, float]]:
     unit = max(high - middle, 1e-6 * (top - middle))
     unit = unit if unit > 0.0 else 1.0
     r = np.maximum(y - middle, -1e8 * unit) / unit
-    below = np.maximum(-r, 0.0) / WARPS
+    below = np.maximum(-r, 0.0) / warps
     with np.errstate(over="ignore", invalid="ignore"):  # the last version is not bent: its length is infinite
-        bent = np.where(below > 0.0, -WARPS * np.log1p(below), r)
+        bent = np.where(below > 0.0, -warps * np.log1p(below), r)
     return bent, -np.log1p(below).sum(axis=1), (factor, middle, unit)
 
 

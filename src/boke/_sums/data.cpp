@@ -142,6 +142,8 @@ nb::ndarray<nb::numpy, bool> drawn(Numbers numbers, std::int64_t first, std::uin
 
 // Points
 
+constexpr std::size_t FEW = 4;  // rows that are compared with all points rather than looked up
+
 // Rows by their keys, to be found again: an open table with room for four times as many.
 class Table {
   public:
@@ -182,6 +184,17 @@ class Table {
     std::vector<Slot> slots_;
 };
 
+// The same for a few rows: sooner done than keys of all points.
+void mark_few(const Matrix &rows, const Matrix &points, Fresh<bool> &found) {
+    const std::size_t d = rows.shape(1);
+    const double *point = points.data(), *end = point + points.shape(0) * d;
+    for (; point != end; point += d)
+        for (std::size_t i = 0; i < rows.shape(0); ++i) {
+            const double *row = rows.data() + i * d;
+            if (*row == *point && std::equal(row, row + d, point)) found[i] = true;
+        }
+}
+
 // Which of the rows are among the points or the others.
 nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others, Keys multipliers) {
     const std::size_t n = rows.shape(0), d = rows.shape(1);
@@ -190,9 +203,14 @@ nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others, Ke
     std::fill(found.begin(), found.begin() + n, false);
     {
         nb::gil_scoped_release unlocked;
-        const Table table(rows, multipliers.data());
-        table.mark(points, found);
-        table.mark(others, found);
+        if (n <= FEW && d > 0) {
+            mark_few(rows, points, found);
+            mark_few(rows, others, found);
+        } else {
+            const Table table(rows, multipliers.data());
+            table.mark(points, found);
+            table.mark(others, found);
+        }
     }
     return found.array({n});
 }
@@ -248,6 +266,28 @@ nb::ndarray<nb::numpy, std::int64_t> closest(Matrix points, Vector x, std::size_
         for (const Near &one : nearest(points.data(), n, d, x.data(), k)) *to++ = one.row;
     }
     return rows.array({std::min(n, k)});
+}
+
+// The pairs i < j of rows whose largest difference is below the limit.
+nb::tuple pairs(Matrix points, double limit) {
+    const std::size_t n = points.shape(0), d = points.shape(1);
+    std::vector<std::int64_t> first, second;
+    {
+        nb::gil_scoped_release unlocked;
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t j = i + 1; j < n; ++j) {
+                const double *a = points.data() + i * d, *b = points.data() + j * d;
+                std::size_t k = 0;
+                while (k < d && std::abs(a[k] - b[k]) < limit) ++k;
+                if (k == d) first.push_back(static_cast<std::int64_t>(i)), second.push_back(static_cast<std::int64_t>(j));
+            }
+    }
+    auto array = [](const std::vector<std::int64_t> &rows) {
+        Fresh<std::int64_t> copy(rows.size());
+        std::copy(rows.begin(), rows.end(), copy.begin());
+        return copy.array({rows.size()});
+    };
+    return nb::make_tuple(array(first), array(second));
 }
 
 // Outcomes
@@ -424,6 +464,7 @@ void bind_data(nb::module_ &m) {
     m.def("seeded", seeded, "The first state of a generator; np.random.SeedSequence has its definition.");
     m.def("among", among, "Which rows are known; boke.keys has its definition.");
     m.def("closest", closest, "The rows nearest to a point; boke.data has their definition.");
+    m.def("pairs", pairs, "Rows that are close to each other; boke.probe has their definition.");
     m.def("outcomes", outcomes, "What came of the trials of a lot; boke.data has its definition.");
     m.def("collected", collected, "What a policy sees of a history; boke.history has its definition.");
 }
