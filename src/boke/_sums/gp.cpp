@@ -425,32 +425,50 @@ INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0
 
 INLINE double floored(const GP &gp, double share) { return gp.variance * (share > SMALLEST ? share : SMALLEST); }
 
+// The kernel of a pair
+template <std::size_t N>
+INLINE Lanes value(const GP &gp, const Pairs<N> &pairs, std::size_t r) {
+    const Lanes with = 1.0 + pairs.product[r];
+    return matern(pairs.squared[r], gp.length) + gp.trend * (with * with);
+}
+
+// The kernel k (stride, 8) of the observations with eight points from `first` on, and the means there
+INLINE Lanes crossed(const GP &gp, const Points &there, std::size_t first, double *k) {
+    Lanes mean = all(0.0);
+    for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE) {
+        const Pairs<PAIRS_AT_ONCE> pairs(points(gp), i, there, first, gp.d);
+        for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
+            const Lanes one = value(gp, pairs, r);
+            store(k + (i + r) * LANES, one);
+            mean += gp.alpha[i + r] * one;
+        }
+    }
+    return mean;
+}
+
+// Some rows, from i on, of -U^-T k
+INLINE void whiten(const GP &gp, const double *k, std::size_t i, Lanes (&v)[AT_ONCE]) {
+    for (std::size_t r = 0; r < AT_ONCE; ++r) v[r] = all(0.0);
+    subtract(v, gp.inverse_by_column + i, gp.stride, k, LANES, 0, i + AT_ONCE < gp.n ? i + AT_ONCE : gp.n);
+}
+
 // Eight points at a time: every operation is a vector operation over them.
 void predict(const GP &gp, const double *q, std::size_t m, double *mean, double *sd, double *work) {
     constexpr std::size_t B = LANES;
     double *k = work, *norms = k + B * gp.stride, *by_column = norms + B;  // stride * B, B, d * B
     for (std::size_t first = 0; first < m; first += B) {
         const std::size_t some = m - first < B ? m - first : B;
-        Lanes sum = all(0.0), explained = all(0.0);
         for (std::size_t c = 0; c < gp.d; ++c)
             for (std::size_t l = 0; l < B; ++l) by_column[c * B + l] = q[(first + (l < some ? l : 0)) * gp.d + c];
         square_norms(by_column, B, gp.d, norms);
-        for (std::size_t i = 0; i < gp.n; i += PAIRS_AT_ONCE) {
-            const Pairs<PAIRS_AT_ONCE> pairs(points(gp), i, {by_column, B, norms}, 0, gp.d);
-            for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) {
-                const Lanes with = 1.0 + pairs.product[r], value = matern(pairs.squared[r], gp.length) + gp.trend * (with * with);
-                store(k + (i + r) * B, value);
-                sum += gp.alpha[i + r] * value;
-            }
-        }
+        store(mean + first, crossed(gp, {by_column, B, norms}, 0, k));
+        Lanes explained = all(0.0);
         for (std::size_t i = 0; i < gp.n; i += AT_ONCE) {
             Lanes v[AT_ONCE];
-            for (std::size_t r = 0; r < AT_ONCE; ++r) v[r] = all(0.0);
-            subtract(v, gp.inverse_by_column + i, gp.stride, k, B, 0, i + AT_ONCE < gp.n ? i + AT_ONCE : gp.n);
+            whiten(gp, k, i, v);
             for (std::size_t r = 0; r < AT_ONCE; ++r) explained += v[r] * v[r];
         }
         const Lanes with = 1.0 + load(norms), share = (1.0 + gp.trend * (with * with)) - explained, least = all(SMALLEST);
-        store(mean + first, sum);
         store(sd + first, root(gp.variance * choose(least < share, share, least)));
     }
 }
@@ -518,27 +536,34 @@ double log_ei(const GP &gp, const double *q, double best, double *slope, double 
 
 // The posterior covariance of the points is factorized as it is, with the smallest diagonal that makes it possible.
 void draw(const GP &gp, const double *q, std::size_t m, const double *normal, double *values, double *work) {
+    constexpr std::size_t B = LANES;
     const std::size_t rows = whole(m);
-    double *v = work, *factor = v + m * gp.stride, *pivots = factor + rows * rows, *rest = pivots + rows;
-    const Cross at = {rest, rest + gp.stride, rest + 2 * gp.stride};
-    for (std::size_t i = 0; i < m; ++i) {
-        cross(gp, q + i * gp.d, short_dot(q + i * gp.d, q + i * gp.d, gp.d), at);
-        values[i] = dot(at.k, gp.alpha, gp.stride);
-        whiten(gp, at.k, v + i * gp.stride);
+    double *by_column = work, *norms = by_column + gp.d * rows, *v = norms + rows, *covariance = v + gp.stride * rows;
+    double *factor = covariance + rows * rows, *pivots = factor + rows * rows, *k = pivots + rows;
+    for (std::size_t c = 0; c < gp.d; ++c)
+        for (std::size_t i = 0; i < rows; ++i) by_column[c * rows + i] = q[(i < m ? i : 0) * gp.d + c];
+    square_norms(by_column, rows, gp.d, norms);
+    const Points own = {by_column, rows, norms};
+    for (std::size_t first = 0; first < rows; first += B) {
+        const Lanes mean = crossed(gp, own, first, k);
+        for (std::size_t i = first; i < first + B && i < m; ++i) values[i] = mean[i - first];
+        for (std::size_t i = 0; i < gp.n; i += AT_ONCE) {
+            Lanes whitened[AT_ONCE];
+            whiten(gp, k, i, whitened);
+            for (std::size_t r = 0; r < AT_ONCE; ++r) store(v + (i + r) * rows + first, whitened[r]);
+        }
     }
+    for (std::size_t i = 0; i < rows; i += PAIRS_AT_ONCE)
+        for (std::size_t j = before(i); j < rows; j += B) {
+            const Pairs<PAIRS_AT_ONCE> pairs(own, i, own, j, gp.d);
+            for (std::size_t r = 0; r < PAIRS_AT_ONCE; ++r) store(covariance + (i + r) * rows + j, value(gp, pairs, r));
+        }
+    for (std::size_t i = 0; i < rows; i += B)
+        for (std::size_t j = i; j < rows; j += B)
+            subtract_from(covariance + i * rows + j, rows, B, v + i, rows, v + j, rows, 0, gp.n);
     for (double extra = JITTER; extra < 1.0; extra *= 100.0) {
-        for (std::size_t i = 0; i < rows * rows; ++i) factor[i] = 0.0;
-        for (std::size_t i = 0; i < m; ++i)
-            for (std::size_t j = i; j < m; ++j) {
-                double away = 0.0, product = 0.0;
-                for (std::size_t c = 0; c < gp.d; ++c) {
-                    const double a = q[i * gp.d + c], b = q[j * gp.d + c];
-                    away += (a - b) * (a - b);
-                    product += a * b;
-                }
-                const double own = matern(away, gp.length) + gp.trend * ((1.0 + product) * (1.0 + product));
-                factor[i * rows + j] = own - dot(v + i * gp.stride, v + j * gp.stride, gp.stride) + (i == j ? extra * own : 0.0);
-            }
+        for (std::size_t i = 0; i < rows * rows; i += B) store(factor + i, load(covariance + i));
+        for (std::size_t i = 0; i < m; ++i) factor[i * rows + i] += extra * prior(gp, norms[i]);
         if (!decompose(factor, m, rows, pivots)) continue;
         const double sd = __builtin_sqrt(gp.variance);
         for (std::size_t i = 0; i < m; ++i)

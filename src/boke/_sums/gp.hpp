@@ -47,7 +47,9 @@ inline std::size_t stretched_room(const GP &gp) {
 }
 inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d + 1); }
 inline std::size_t log_ei_room(const GP &gp) { return 5 * gp.stride + whole(gp.d); }
-inline std::size_t draw_room(const GP &gp, std::size_t m) { return (m + 3) * gp.stride + (whole(m) + 1) * whole(m); }
+inline std::size_t draw_room(const GP &gp, std::size_t m) {
+    return (gp.d + 2 + gp.stride + 2 * whole(m)) * whole(m) + LANES * gp.stride;
+}
 
 struct GPFunctions {
     void (*prepare)(GP &);
