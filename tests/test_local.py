@@ -6,6 +6,7 @@ import pytest
 from boke import Categorical, Float, Int, Optimizer, gp, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
+from boke.keys import Lot
 from boke.policies import BOKELocal, BOKEPlus, Key, chance
 from boke.region import Search, TrustRegion
 from boke.shape import plain_shaped
@@ -22,9 +23,8 @@ def some(space, t, seed=0):
 
 def suggest(data, space, seed=0, mask=None, aside=False):
     own = data.numbers[:0] if mask is None else data.numbers[mask]
-    trials = local.Trials(
-        lambda n: np.isin(n, own), lambda n: np.full(len(n), aside) & (n >= len(data)), len(data), lambda: data
-    )
+    others = Lot(len(data), 0, 0.0 if aside else 2.0)  # all trials from here on, or none
+    trials = local.Trials(lambda n: np.isin(n, own), others, len(data), lambda: data)
     return local.suggest(data, space, TrustRegion(), trials, np.random.default_rng(seed))
 
 
@@ -149,11 +149,11 @@ def test_a_valley_across_the_columns_is_followed_in_the_plane():
         return float(along**2 + 100.0 * abs(across))
 
     finals = {}
-    for turns in (local.TURNS, 1):
+    for turning in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(local, "TURNS", turns)
-            if turns == 1:
+            if not turning:
                 patch.setattr(gp, "turn", lambda *_: None)
+                patch.setattr(local, "shaped", plain_shaped)  # which calls it
             best = []
             for seed in range(9):
                 optimizer = Optimizer([(0, 1)] * 2, rng=seed)
@@ -161,9 +161,9 @@ def test_a_valley_across_the_columns_is_followed_in_the_plane():
                     trial = optimizer.ask()
                     optimizer.tell(trial, regret(trial.x))
                 best.append(optimizer.best.value)
-            finals[turns] = np.median(best)
-    assert finals[local.TURNS] < 5e-3
-    assert finals[local.TURNS] < 0.2 * finals[1]
+            finals[turning] = np.median(best)
+    assert finals[True] < 5e-3
+    assert finals[True] < 0.2 * finals[False]
 
 
 def test_axes_do_not_turn_under_noise_in_gridded_spaces_or_with_few_observations(monkeypatch):
@@ -275,6 +275,15 @@ def test_repeated_points_tell_noise_from_ruggedness():
         assert probe.repeats(np.vstack([X, x]), np.append(y, y[3] + change), 0.5, 1.0) is expected
     both = np.vstack([X, x, X[7] + 1e-7]), np.concatenate([y, [y[3] + 1e-3, y[7] + 0.5]])
     assert probe.repeats(*both, 0.5, 1.0) is False  # one that differs is enough
+
+
+@pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")
+@pytest.mark.parametrize(("n", "d"), [(0, 2), (1, 3), (60, 1), (60, 2), (60, 7)])
+def test_compiled_pairs_are_the_plain_ones(n, d):
+    X = np.random.default_rng(n).random((n, d)).round(1)
+    for limit in (0.0, 1e-9, 0.15, 0.35, np.inf):
+        for ours, plain in zip(NATIVE.pairs(X, limit), probe.plain_pairs(X, limit), strict=True):
+            np.testing.assert_array_equal(ours, plain)
 
 
 def test_an_ill_conditioned_bowl_is_not_taken_for_noise():

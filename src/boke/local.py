@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -15,14 +15,14 @@ from boke.compiled import NATIVE
 from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
 from boke.frame import Frame
-from boke.keys import Numbers
+from boke.keys import Lot, Numbers
 from boke.quasirandom import sobol, sobol_integers
 from boke.region import LARGEST_SIDE, Search, TrustRegion, box, replayed_from
 from boke.shape import shaped
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
-NEAREST = 50  # observations of a local model
+NEAREST = 48  # observations of a local model in four dimensions and more; eight fewer for each one less
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
@@ -58,8 +58,7 @@ ENTRIES = 3  # and for each entry of a metric: with fewer it would be a guess
 RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 
-@dataclass(frozen=True)
-class LocalModel:
+class LocalModel(NamedTuple):
     """A fitted model with what is needed to use it.
 
     Attributes:
@@ -89,8 +88,7 @@ class LocalModel:
         return self.frame.z(features)
 
 
-@dataclass(frozen=True)
-class Trials:
+class Trials(NamedTuple):
     """What is known of trials without looking at them.
 
     Attributes:
@@ -101,7 +99,7 @@ class Trials:
     """
 
     local: Callable[[Numbers], Mask]
-    aside: Callable[[Numbers], Mask]
+    aside: Lot
     number: int
     seen: Callable[[], Data]
 
@@ -118,7 +116,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         rng: Randomness of the candidates.
     """
     numbers, successes, values = data.outcomes(trials.local, replayed_from(trials.number))
-    outcomes, aside = (successes, values, trials.aside(numbers)), bool(trials.aside(np.array([trials.number]))[0])
+    outcomes, aside = (successes, values, trials.aside(numbers)), trials.aside.has(trials.number)
     search = region.replay(*outcomes, space.dim)
     second = aside and search.side < region.settled
     if second and _quiet(data, space):
@@ -232,6 +230,11 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
 
 
+def nearest(d: int) -> int:
+    """How many observations a local model in d dimensions is of: blocks of eight, which it computes with."""
+    return min(NEAREST, 8 * (d + 2))
+
+
 def expected_gain(data: Data, space: Space) -> float:
     """What the next local step may bring: the largest expected improvement, in units of y, in a box around the center.
 
@@ -239,7 +242,7 @@ def expected_gain(data: Data, space: Space) -> float:
     the policy.
     """
     fitted = fit(data, space, data.best)
-    fitted = replace(fitted, best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
+    fitted = fitted._replace(best=fitted.best - (fitted.noise.margin if fitted.noise else 0.0))
     low, high = box(fitted.center, resolved(data, space, fitted.center, AROUND), space.spacing)
     _, values = _improvements(fitted, low, high, space, np.random.default_rng(0))
     return math.exp(float(values.max())) * _unit(fitted.y, fitted.version, fitted.best)
@@ -294,7 +297,7 @@ def _beside(data: Data, space: Space, center: Array) -> LocalModel:
     if there.noise is not None:
         return there
     # the best of its observations may belong to the first search; the nearest is the center itself
-    return replace(there, center=center, best=float(there.model.y[0]))
+    return there._replace(center=center, best=float(there.model.y[0]))
 
 
 def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> LocalModel:
@@ -304,7 +307,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     ended, but without a trend: noise is easily taken for one. Where a probe has shown that values come back there is no
     noise, unless what looks like it is to be averaged out all the same.
     """
-    count, noises, start, d = NEAREST, gp.NOISES, gp.START, space.dim
+    count, noises, start, d = nearest(space.dim), gp.NOISES, gp.START, space.dim
     shape: Frame | None = None  # a second model takes over stretch and turn of the first
     noise: Noise | None = None
     rugged = unprobed = False
@@ -331,7 +334,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         if noise is LOUD:
             count, noises = SMOOTHED, LOUDER
     if len(data.silent):
-        silent = data.nearest_silent(center, NEAREST // 2, space)
+        silent = data.nearest_silent(center, nearest(d) // 2, space)
         observed = _with_silent(model, np.ascontiguousarray(frame.z(features(silent, space))))
         model = gp.fit(*observed, noises=noises, start=model.at)
     best = float(smooth[chosen]) + (noise.margin if noise else 0.0)
@@ -340,7 +343,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
 
 def _quiet(data: Data, space: Space) -> bool:
     """Whether a model around the best observation finds no noise: the first of ``fit``, before it takes shape."""
-    X, y = data.nearest(data.best, NEAREST, space)
+    X, y = data.nearest(data.best, nearest(space.dim), space)
     model, _ = shaped(features(X, space), y, features(data.best[None], space)[0], learns=False)
     return bool(model.hyperparameters[2] < FAINT.share)
 
