@@ -22,7 +22,7 @@ from boke.shape import shaped
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
-NEAREST = 48  # observations of a local model in four dimensions and more; eight fewer for each one less
+NEAREST = 64  # observations of a local model, at most
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
@@ -231,8 +231,8 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
 
 
 def nearest(d: int) -> int:
-    """How many observations a local model in d dimensions is of: blocks of eight, which it computes with."""
-    return min(NEAREST, 8 * (d + 2))
+    """How many observations a local model in d dimensions is of: 24 + 4 d in blocks of eight, as it computes."""
+    return min(NEAREST, (d + 7) // 2 * 8)
 
 
 def expected_gain(data: Data, space: Space) -> float:
