@@ -33,6 +33,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "hebo": ("#4fa3d9", "dashed"),
     "smac": ("#1b7837", "dashed"),
     "glis": ("#8c6d31", "dashed"),
+    "skopt": ("#c9a400", "dashed"),
     "de": ("#d7301f", "solid"),
     "de-sobol": ("#f28e2b", "dashed"),
     "p-greedy": ("#08519c", "solid"),

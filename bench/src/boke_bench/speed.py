@@ -1,7 +1,8 @@
 """What a suggestion costs: beside other optimizers, against the length of the history, and taken apart.
 
 Everything runs in one process on one core, and seconds are those of the processor. Optimizers that are compared take
-turns step by step, so that a busy machine slows all of them. The objective is a bowl: its own time is not counted.
+turns, ten steps each, so that a busy machine slows all of them and most steps of each are warm. The objective is a
+bowl: its own time is not counted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from boke.scores import normal_scores
 from boke.sums import Points
 from boke_bench.protocol import Array
 
-Step = Callable[[], None]
 Row = dict[str, Any]
 PAPER = {2: 1.96, 5: 2.80, 10: 3.31}  # seconds of BOKE in the paper's table, on the authors' machine
 
@@ -59,7 +59,8 @@ class Scale:
 
 
 QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40, (2000,))
-LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300}  # longest history an optimizer is given
+TURN = 10  # steps of an optimizer before the next one's: the first of them finds the caches full of other things
+LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300, "skopt": 300}  # longest history an optimizer is given
 
 
 def bowl(x: Array) -> float:
@@ -76,6 +77,28 @@ def timed(step: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
+@dataclass(frozen=True)
+class Step:
+    """One evaluation of the bowl, at what an optimizer asks for; its call returns the seconds of the optimizer alone.
+
+    Attributes:
+        ask: Makes a suggestion.
+        point: Of a suggestion (d,).
+        tell: Takes a suggestion and its value.
+    """
+
+    ask: Callable[[], Any]
+    point: Callable[[Any], Array]
+    tell: Callable[[Any, float], object]
+
+    def __call__(self) -> float:
+        start = time.process_time()
+        asked = self.ask()
+        spent = time.process_time() - start
+        value = bowl(self.point(asked))
+        return spent + timed(lambda: self.tell(asked, value))
+
+
 # optimizers, told everything at once
 
 
@@ -83,23 +106,13 @@ def of_boke(X: Array, y: Array, seed: int = 0, **settings: Any) -> Step:
     optimizer = boke.Optimizer([(0.0, 1.0)] * X.shape[1], direction="maximize", rng=seed, **settings)
     if len(X):
         optimizer.tell_many(X, y)
-    return partial(_ask_and_tell, optimizer)
-
-
-def _ask_and_tell(optimizer: boke.Optimizer) -> None:
-    trial = optimizer.ask()
-    optimizer.tell(trial, bowl(trial.x))
+    return Step(optimizer.ask, lambda trial: trial.x, optimizer.tell)
 
 
 def of_tpe(X: Array, y: Array, seed: int = 0) -> Step:
     """Optuna's TPE as it comes, in memory."""
     study, axes = _study(X, y, seed)
-
-    def step() -> None:
-        trial = study.ask(axes)
-        study.tell(trial, bowl(np.array([trial.params[name] for name in axes])))
-
-    return step
+    return Step(partial(study.ask, axes), lambda trial: np.array([trial.params[name] for name in axes]), study.tell)
 
 
 def _study(X: Array, y: Array, seed: int, **settings: Any) -> tuple[Any, dict[str, Any]]:
@@ -123,12 +136,11 @@ def of_enn(X: Array, y: Array, seed: int = 0) -> Step:
     if len(X):
         inner.ask(1)  # its initial design; what is told takes its place
         inner.tell(X, y)
-
-    def step() -> None:
-        x = np.asarray(inner.ask(1), dtype=float)
-        inner.tell(x, bowls(x))
-
-    return step
+    return Step(
+        lambda: np.asarray(inner.ask(1), dtype=float),
+        lambda points: points[0],
+        lambda points, value: inner.tell(points, np.array([value])),
+    )
 
 
 def of_gp(X: Array, y: Array, seed: int = 0) -> Step:
@@ -138,18 +150,26 @@ def of_gp(X: Array, y: Array, seed: int = 0) -> Step:
     for x, value in zip(X, y, strict=True):
         optimizer.ask()
         optimizer.tell(x, float(value))
+    return Step(optimizer.ask, lambda x: x, optimizer.tell)
 
-    def step() -> None:
-        x = optimizer.ask()
-        optimizer.tell(x, bowl(x))
 
-    return step
+def of_skopt(X: Array, y: Array, seed: int = 0) -> Step:
+    """The Gaussian process of scikit-optimize as it comes."""
+    from skopt import Optimizer
+
+    optimizer = Optimizer(
+        [(0.0, 1.0)] * X.shape[1], base_estimator="GP", n_initial_points=1 if len(X) else 10, random_state=seed
+    )
+    if len(X):
+        optimizer.tell(X.tolist(), (-y).tolist())
+    return Step(optimizer.ask, np.array, lambda x, value: optimizer.tell(x, -value))
 
 
 MAKERS: dict[str, Callable[[Array, Array], Step]] = {
-    "default": of_boke, "tpe": of_tpe, "turbo-enn": of_enn, "gp-ei": of_gp,
+    "default": of_boke, "tpe": of_tpe, "turbo-enn": of_enn, "gp-ei": of_gp, "skopt": of_skopt,
 }  # fmt: skip
-NEEDS = {"turbo-enn": "enn", "gp-ei": "botorch", "tpe": "optuna"}
+NEEDS = {"turbo-enn": "enn", "gp-ei": "botorch", "tpe": "optuna", "skopt": "skopt"}
+GPS = ("gp-ei", "skopt")  # which take long
 
 
 def installed() -> list[str]:
@@ -176,10 +196,11 @@ def bulk(scale: Scale) -> Iterator[Row]:
                 steps[name]()
                 loading[name] = time.process_time() - start
             spent: dict[str, list[float]] = {name: [] for name in names}
-            for i in range(scale.steps):
+            for turn in range(0, scale.steps, TURN):
                 for name in names:
-                    if i < 3 or sum(spent[name]) < scale.seconds:
-                        spent[name].append(timed(steps[name]))
+                    for i in range(turn, min(turn + TURN, scale.steps)):
+                        if i < 3 or sum(spent[name]) < scale.seconds:
+                            spent[name].append(steps[name]())
             for name in names:
                 ms = 1e3 * np.array(spent[name])
                 yield {
@@ -202,14 +223,14 @@ def sequential(scale: Scale) -> Iterator[Row]:
     nothing = np.empty((0, 10))
     for name in installed():
         step = MAKERS[name](nothing, np.empty(0))
-        for _ in range(20 if name == "gp-ei" else 100):
+        for _ in range(20 if name in GPS else 100):
             step()
-    runs = [(name, scale.gp_run if name == "gp-ei" else scale.run) for name in installed()]
+    runs = [(name, scale.gp_run if name in GPS else scale.run) for name in installed()]
     runs += [("default", scale.gp_run), ("default", scale.short_run), ("tpe", scale.short_run)]
     for name, n in runs:
         if name in installed():
             step = MAKERS[name](nothing, np.empty(0))
-            yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(timed(step) for _ in range(n))}
+            yield {"optimizer": name, "d": 10, "evaluations": n, "seconds": sum(step() for _ in range(n))}
 
 
 def sums(scale: Scale) -> Iterator[Row]:
@@ -274,7 +295,7 @@ def paper(scale: Scale) -> Iterator[Row]:
 
 def boke_run(T: int, d: int, policy: BOKE | None = None) -> float:
     step = of_boke(np.empty((0, d)), np.empty(0), policy=policy or BOKE())
-    return sum(timed(step) for _ in range(T))
+    return sum(step() for _ in range(T))
 
 
 def batches(scale: Scale) -> Iterator[Row]:
@@ -313,9 +334,9 @@ def catalogue(scale: Scale) -> Iterator[Row]:
                 optimizer = boke.Optimizer(space, direction="maximize", policy=BOKE(), rng=0)
                 optimizer.history.pool = optimizer.history.pool if name == "kept" else None
                 optimizer.tell_many(points[:t], bowls(points[:t]))
-                step = partial(_ask_and_tell, optimizer)
-                row[f"{name}_first_ms"] = 1e3 * timed(step)
-                row[f"{name}_ms"] = 1e3 * float(np.median([timed(step) for _ in range(max(5, scale.steps // 5))]))
+                step = Step(optimizer.ask, lambda trial: trial.x, optimizer.tell)
+                row[f"{name}_first_ms"] = 1e3 * step()
+                row[f"{name}_ms"] = 1e3 * float(np.median([step() for _ in range(max(5, scale.steps // 5))]))
             yield row
 
 
@@ -335,7 +356,7 @@ def long_history(scale: Scale) -> Row:
     for name, memory in (("window", {"window": t // 10}), ("half_life", {"half_life": t / 10})):
         step = of_boke(X, y, **memory)
         step()
-        row[f"{name}_median_ms"] = 1e3 * float(np.median([timed(step) for _ in range(max(5, scale.steps // 4))]))
+        row[f"{name}_median_ms"] = 1e3 * float(np.median([step() for _ in range(max(5, scale.steps // 4))]))
     return row
 
 

@@ -38,7 +38,7 @@ def draw(record: Record) -> Figure:
 
 
 def _name(name: str) -> str:
-    return "boke" if name == "default" else label(name)
+    return {"default": "boke", "skopt": "scikit-optimize"}.get(name) or label(name)
 
 
 def goals(record: Record) -> Iterator[Goal]:
