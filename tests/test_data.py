@@ -64,6 +64,10 @@ def test_nearest_rows_are_the_plain_ones(n, space):
             x = X[n // 2] if n else np.zeros(space.dim)
             plain = plain_nearest(X, x, k, space) if n else np.empty(0, np.int64)
             np.testing.assert_array_equal(nearest_rows(X, x, k, space), plain)
+            y = fine[:, 0]
+            points, values = Data(X, y, X[:0]).nearest(x, k, space)
+            np.testing.assert_array_equal(points, X[plain])
+            np.testing.assert_array_equal(values, y[plain])
 
 
 def test_data_without_numbers_have_no_outcomes():

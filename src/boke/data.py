@@ -64,6 +64,8 @@ class Data:
 
     def nearest(self, x: Array, k: int, space: Space) -> tuple[Array, Array]:
         """The k observations nearest to x (d,), nearest first: points and values."""
+        if NATIVE is not None and not space.mixed:
+            return NATIVE.neighbours(self.X, self.y, x, k)  # type: ignore[no-any-return]
         rows = nearest_rows(self.X, x, k, space)
         return self.X.take(rows, axis=0), self.y.take(rows)
 

@@ -40,7 +40,8 @@ class State(Enum):
     REMOVED = 3
 
 
-STATES = tuple(State)  # the state of a code: sooner had than from the class
+STATES = tuple(State)  # the state of a code, and codes: sooner had than from the class
+PENDING, COMPLETE, FAILED, REMOVED = (state.value for state in STATES)
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ def plain_collected(
         Points, values, silent points, numbers, which were asked for, keys, and whether all values are finite.
     """
     asked, known = asked_at[:n] >= 0, told_at[:n] < arrivals
-    pending, complete, failed = (state[:n] == s.value for s in (State.PENDING, State.COMPLETE, State.FAILED))
+    pending, complete, failed = (state[:n] == code for code in (PENDING, COMPLETE, FAILED))
     pending |= (complete | failed) & ~known
     complete, failed = complete & known, failed & known
     pending[: oldest(pending, (complete | failed) & asked)] = False
@@ -237,7 +238,7 @@ class History:
     def values(self) -> Array:
         """What was told (n,), nan for trials without a value."""
         n = self._n  # read once: another thread may be adding trials
-        return np.where(self._state[:n] == State.COMPLETE.value, self._value[:n], np.nan)
+        return np.where(self._state[:n] == COMPLETE, self._value[:n], np.nan)
 
     @property
     def states(self) -> NDArray[np.uint8]:
@@ -258,25 +259,25 @@ class History:
 
     def complete(self, rows: Numbers) -> Mask:
         """Which rows have a value and are remembered."""
-        return np.asarray((self._state[rows] == State.COMPLETE.value) & self._remembered(rows, self._n))
+        return np.asarray((self._state[rows] == COMPLETE) & self._remembered(rows, self._n))
 
     def failed(self, rows: Numbers) -> Mask:
         """Which rows have failed and are remembered."""
-        return np.asarray((self._state[rows] == State.FAILED.value) & self._remembered(rows, self._n))
+        return np.asarray((self._state[rows] == FAILED) & self._remembered(rows, self._n))
 
     def pending(self, rows: Numbers) -> Mask:
         """Which rows are pending, and not for too long."""
         if self._oldest is None:
             start = max(0, self._n - HORIZON)
             states = self.states[start:]
-            self._oldest = start + oldest(states == State.PENDING.value, _told(states) & (self.asked_at[start:] >= 0))
+            self._oldest = start + oldest(states == PENDING, _told(states) & (self.asked_at[start:] >= 0))
         recent = (rows >= self._oldest) & self._remembered(rows, self._n)
-        return np.asarray((self._state[rows] == State.PENDING.value) & recent)
+        return np.asarray((self._state[rows] == PENDING) & recent)
 
     def open(self) -> Numbers:
         """The rows that are pending, and not for too long."""
         start = max(0, self._n - HORIZON)
-        rows = start + np.flatnonzero(self.states[start:] == State.PENDING.value)
+        rows = start + np.flatnonzero(self.states[start:] == PENDING)
         return rows[self.pending(rows)] if len(rows) else rows
 
     def until(self, rows: Numbers) -> Numbers | None:
@@ -294,39 +295,42 @@ class History:
         k = len(native)
         while self._n + k > len(self._value):
             self._grow()
-        rows = slice(self._n, self._n + k)
+        first = self._n
+        rows = first if k == 1 else slice(first, first + k)  # a slice of one row takes longer
         self._native[rows] = native
         self._x[rows] = self.space.encode(native)
         self._value[rows] = np.nan
-        self._state[rows] = State.PENDING.value
+        self._state[rows] = PENDING
         self._told_at[rows] = -1
         self._asked_at[rows] = self.arrivals if asked else -1
         self._n += k
         for index in self._indexes.values():
             index.appended()
-        return rows.start
+        return first
 
     def finish(self, first: int, values: Array, reason: str | None = None) -> None:
         """Record the results (k,) of consecutive trials; nan is a failure."""
         self._hold()
-        rows = slice(first, first + len(values))
-        self._value[rows] = values
-        if len(values) == 1:  # as a rule
-            self._state[first] = State.FAILED.value if math.isnan(values[0]) else State.COMPLETE.value
+        k = len(values)
+        if k == 1:  # as a rule
+            value = self._value[first] = float(values[0])
+            self._state[first] = FAILED if math.isnan(value) else COMPLETE
             self._told_at[first] = self.arrivals
         else:
-            self._state[rows] = np.where(np.isnan(values), State.FAILED.value, State.COMPLETE.value)
-            self._told_at[rows] = np.arange(self.arrivals, self.arrivals + len(values))
-        self.arrivals += len(values)
+            rows = slice(first, first + k)
+            self._value[rows] = values
+            self._state[rows] = np.where(np.isnan(values), FAILED, COMPLETE)
+            self._told_at[rows] = np.arange(self.arrivals, self.arrivals + k)
+        self.arrivals += k
         if reason is not None:
             self._reasons[first] = reason
         for index in self._indexes.values():
-            index.finished(rows.start, rows.stop)
+            index.finished(first, first + k)
 
     def remove(self, number: int) -> None:
         """Forget a trial: its number stays used, its point and value leave every sum."""
         self._hold()
-        self._state[number] = State.REMOVED.value
+        self._state[number] = REMOVED
         for index in self._indexes.values():
             index.removed(number)
 
@@ -408,4 +412,4 @@ class History:
 
 
 def _told(states: NDArray[np.uint8]) -> Mask:
-    return np.asarray((states == State.COMPLETE.value) | (states == State.FAILED.value))
+    return np.asarray((states == COMPLETE) | (states == FAILED))

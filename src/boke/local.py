@@ -144,7 +144,7 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
     else:
         X, values = _improvements(fitted, low, high, space, rng)
     taken = _taken(data, X, space)
-    if taken.any():
+    if np.count_nonzero(taken):
         X, values = X[~taken], values[~taken]
     return np.array(X[values.argmax()]) if len(X) else None
 

@@ -268,6 +268,22 @@ nb::ndarray<nb::numpy, std::int64_t> closest(Matrix points, Vector x, std::size_
     return rows.array({std::min(n, k)});
 }
 
+// The k points nearest to x (d), nearest first, and their values y (n).
+nb::tuple neighbours(Matrix points, Vector y, Vector x, std::size_t k) {
+    const std::size_t n = points.shape(0), d = points.shape(1), some = std::min(n, k);
+    if (x.shape(0) != d || y.shape(0) != n) throw std::invalid_argument("Shapes do not agree.");
+    Fresh<double> near(some * d), values(some);
+    {
+        nb::gil_scoped_release unlocked;
+        double *to = near.begin(), *value = values.begin();
+        for (const Near &one : nearest(points.data(), n, d, x.data(), k)) {
+            to = std::copy_n(points.data() + static_cast<std::size_t>(one.row) * d, d, to);
+            *value++ = y.data()[one.row];
+        }
+    }
+    return nb::make_tuple(near.array({some, d}), values.array({some}));
+}
+
 // The pairs i < j of rows whose largest difference is below the limit.
 nb::tuple pairs(Matrix points, double limit) {
     const std::size_t n = points.shape(0), d = points.shape(1);
@@ -464,6 +480,7 @@ void bind_data(nb::module_ &m) {
     m.def("seeded", seeded, "The first state of a generator; np.random.SeedSequence has its definition.");
     m.def("among", among, "Which rows are known; boke.keys has its definition.");
     m.def("closest", closest, "The rows nearest to a point; boke.data has their definition.");
+    m.def("neighbours", neighbours, "The points nearest to a point, with their values; boke.data has their definition.");
     m.def("pairs", pairs, "Rows that are close to each other; boke.probe has their definition.");
     m.def("outcomes", outcomes, "What came of the trials of a lot; boke.data has its definition.");
     m.def("collected", collected, "What a policy sees of a history; boke.history has its definition.");

@@ -563,10 +563,10 @@ void bind_local_gp(nb::module_ &m) {
         .def("metric_slopes", &LocalGP::metric_slopes)
         .def("fitted", &LocalGP::fitted)
         .def_prop_ro("at", [](const LocalGP &gp) { return gp.at(); })
-        .def_prop_ro("Z", [](const LocalGP &gp) { return gp.z(); }, nb::rv_policy::move)
-        .def_prop_ro("Y", [](const LocalGP &gp) { return gp.versions(); }, nb::rv_policy::move)
-        .def_prop_ro("jacobian", [](const LocalGP &gp) { return gp.jacobians(); }, nb::rv_policy::move)
-        .def_prop_ro("y", [](const LocalGP &gp) { return gp.y(); }, nb::rv_policy::move)
+        .def_prop_ro("Z", [](const LocalGP &gp) { return gp.z(); }, nb::rv_policy::automatic)
+        .def_prop_ro("Y", [](const LocalGP &gp) { return gp.versions(); }, nb::rv_policy::automatic)
+        .def_prop_ro("jacobian", [](const LocalGP &gp) { return gp.jacobians(); }, nb::rv_policy::automatic)
+        .def_prop_ro("y", [](const LocalGP &gp) { return gp.y(); }, nb::rv_policy::automatic)
         .def_prop_ro("hyperparameters", &LocalGP::hyperparameters);
     m.def("shaped", shaped, nb::arg("points"), nb::arg("y"), nb::arg("origin"), nb::arg("stretch").none(), nb::arg("turn").none(),
           nb::arg("lengths"), nb::arg("trends"), nb::arg("noises"), nb::arg("start"), nb::arg("warps"), nb::arg("earned"), nb::arg("rule"),
