@@ -52,7 +52,7 @@ class Patched:
     """
 
     def __init__(self, policy: BOKELocal, **changes: object) -> None:
-        self.policy, self.changes = policy, changes
+        self.policy, self.changes = policy, {"local__usual": lambda *_: None, **changes}
 
     @contextmanager
     def active(self) -> Iterator[None]:

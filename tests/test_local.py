@@ -21,10 +21,11 @@ def some(space, t, seed=0):
     return Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(t), np.zeros(t, bool))
 
 
-def suggest(data, space, seed=0, mask=None, aside=False):
-    own = data.numbers[:0] if mask is None else data.numbers[mask]
-    others = Lot(len(data), 0, 0.0 if aside else 2.0)  # all trials from here on, or none
-    trials = local.Trials(lambda n: np.isin(n, own), others, len(data), lambda: data)
+ALL, NONE = 0.0, 2.0  # of lots: what hashed numbers must be at least
+
+
+def suggest(data, space, seed=0, own=NONE, since=0, aside=False):
+    trials = local.Trials(Lot(since, 0, own), Lot(len(data), 0, ALL if aside else NONE), len(data), lambda: data)
     return local.suggest(data, space, TrustRegion(), trials, np.random.default_rng(seed))
 
 
@@ -86,10 +87,8 @@ def test_a_small_region_keeps_the_suggestion_near_the_best():
     space, data = Space.of([(0, 1)] * 3), some(Space.of([(0, 1)] * 3), 60)
     worse = Data(data.X, data.y, data.silent, data.numbers)
     best = data.X[np.argmax(data.y)]
-    failures = np.arange(60) > 20
-    failures[np.argmax(data.y)] = False
-    x = suggest(worse, space, mask=failures & (data.numbers > data.numbers[np.argmax(data.y)]))
-    after = int((failures & (data.numbers > data.numbers[np.argmax(data.y)])).sum())
+    first = max(21, int(np.argmax(data.y)) + 1)  # from there on all trials are failures
+    x, after = suggest(worse, space, own=ALL, since=first), 60 - first
     side = TrustRegion().replay(np.zeros(after, bool), np.zeros(after), np.zeros(after, bool), 3).side
     assert np.abs(x - best).max() <= 0.5 * side + 1e-12
 
@@ -108,9 +107,9 @@ def two_peaks(space, t=60):
 def test_a_settled_region_looks_elsewhere_every_other_time():
     space, data = Space.of([(0, 1)] * 2), two_peaks(Space.of([(0, 1)] * 2))
     best = data.best
-    stays = suggest(data, space, mask=slice(None))
+    stays = suggest(data, space, own=ALL)
     assert np.abs(stays - best).max() < 0.01
-    goes = np.array([suggest(data, space, seed, mask=slice(None), aside=True) for seed in range(8)])
+    goes = np.array([suggest(data, space, seed, own=ALL, aside=True) for seed in range(8)])
     assert np.median(np.abs(goes - best).max(axis=1)) > 0.2
     wide = suggest(data, space, aside=True)  # no outcomes yet: the region has not settled
     np.testing.assert_array_equal(wide, suggest(data, space))
@@ -134,7 +133,7 @@ def test_a_second_search_goes_on_around_its_own_best(space, monkeypatch):
     numeric = ~space.categorical
     monkeypatch.setattr(TrustRegion, "replay", lambda *_: Search(1e-5, 40, 0.1))
     for seed in range(5):
-        x = suggest(data, space, seed, mask=slice(None), aside=True)
+        x = suggest(data, space, seed, own=ALL, aside=True)
         away = np.abs(x - data.X[40])[numeric]
         assert (away <= np.maximum(0.05, space.spacing[numeric]) + 1e-12).all() and away.max() > 0.0
 
@@ -154,6 +153,7 @@ def test_a_valley_across_the_columns_is_followed_in_the_plane():
             if not turning:
                 patch.setattr(gp, "turn", lambda *_: None)
                 patch.setattr(local, "shaped", plain_shaped)  # which calls it
+                patch.setattr(local, "usual", lambda *_: None)
             best = []
             for seed in range(9):
                 optimizer = Optimizer([(0, 1)] * 2, rng=seed)
@@ -508,3 +508,65 @@ def test_whether_values_come_back():
     assert probe.come_back(X, np.array([1.0, 2.0, 1.0, 3.0])) is True
     assert probe.come_back(X, np.array([1.0, 2.0, 1.1, 3.0])) is False
     assert probe.come_back(X[:0], np.empty(0)) is None
+
+
+@pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")
+@pytest.mark.parametrize("d", [1, 2, 4, 11])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: float(np.square(x - 0.3).sum()),
+        lambda x: float(np.abs(x - 0.4).sum() + 0.1 * np.sin(40.0 * x).sum()),
+        lambda x: float(np.round(3.0 * x).sum()),
+        lambda x: 1e300 * float(x[0]),
+        lambda x: 7.0,
+        lambda x: float(x.sum()) if x[0] > 0.3 else float("nan"),
+    ],
+    ids=["bowl", "rugged", "plateaus", "huge", "constant", "failing"],
+)
+def test_the_usual_suggestion_in_one_call_is_that_of_the_definition(f, d, monkeypatch):
+    """To the last bit, whatever the function, through both searches."""
+    compiled, used = local.usual, []
+
+    def counted(*given):
+        found = compiled(*given)
+        used.append(found is not None)
+        return found
+
+    space = [Float(1e-3, 1.0, log=True), *[(-1.0, 2.0)] * (d - 1)]
+    runs = []
+    for usual in (counted, lambda *_: None):
+        monkeypatch.setattr(local, "usual", usual)
+        optimizer = Optimizer(space, rng=d, window=90)
+        optimizer.tell_many(np.random.default_rng(d).uniform(0.1, 0.9, (10, d)), np.arange(10.0) + 100.0)
+        for _ in range(120):
+            trial = optimizer.ask()
+            optimizer.tell(trial, f(trial.x))
+        runs.append(optimizer.history.x.copy())
+    np.testing.assert_array_equal(*runs)
+    assert any(used)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")
+def test_the_usual_suggestion_knows_when_it_is_not_usual():
+    plane, number = Space.of([(0, 1)] * 2), 40
+    data = some(plane, 40)
+    trials = local.Trials(Lot(0, 1, ALL), Lot(0, 1, NONE), number, lambda: data)
+
+    def usual(data, space=plane, trials=trials):
+        return local.usual(data, space, TrustRegion(), trials, np.random.default_rng(0))
+
+    assert usual(data) is not None
+    assert usual(Data(data.X, data.y, data.X[:1] * 0.5, data.numbers, data.asked)) is None  # something is pending
+    assert usual(Data(data.X, data.y, data.silent)) is None  # nobody knows the numbers
+    assert usual(noisy(plane, 60)) is None
+    grid = Space({"a": Int(0, 9), "b": Float(0, 1)})
+    assert usual(some(grid, 40), grid) is None
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    local.usual(noisy(plane, 60), plane, TrustRegion(), trials, rng)
+    assert rng.bit_generator.state == before  # the definition begins with the same random numbers
+    with pytest.raises(ValueError, match="agree"):
+        usual(Data(data.X[:, :1], data.y, data.silent[:, :1], data.numbers, data.asked))
+    with pytest.raises(ValueError, match="negative"):
+        usual(Data(data.X, data.y, data.silent, data.numbers - 1, data.asked))

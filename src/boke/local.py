@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from boke import gp, probe
+from boke import gp, probe, warp
 from boke.compiled import NATIVE
 from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
@@ -18,7 +19,7 @@ from boke.frame import Frame
 from boke.keys import Lot, Numbers
 from boke.quasirandom import sobol, sobol_integers
 from boke.region import LARGEST_SIDE, Search, TrustRegion, box, replayed_from
-from boke.shape import shaped
+from boke.shape import LEARNING, shaped
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
@@ -98,7 +99,7 @@ class Trials(NamedTuple):
         seen: The observations among which the second search finds its beginning, a sample of a long history.
     """
 
-    local: Callable[[Numbers], Mask]
+    local: Lot
     aside: Lot
     number: int
     seen: Callable[[], Data]
@@ -115,6 +116,42 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         trials: Which trials are what.
         rng: Randomness of the candidates.
     """
+    if (found := usual(data, space, region, trials, rng)) is not None:
+        return _new(*found, data, space)
+    return plain_suggest(data, space, region, trials, rng)
+
+
+def usual(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Generator) -> tuple[Array, Array] | None:
+    """What ``plain_suggest`` chooses from, by one compiled call instead of a dozen; None where anything is unusual."""
+    if (
+        NATIVE is None
+        or type(data) is not Data
+        or not space.smooth
+        or len(data.silent)
+        or len(data.numbers) < len(data)
+    ):
+        return None
+    ours, aside = trials.local, trials.aside
+    return _usual(space.dim, region).suggest(  # type: ignore[no-any-return]
+        data.X, data.y, data.numbers, data.asked, replayed_from(trials.number), ours.first, ours.salt, ours.least,
+        aside.first, aside.salt, aside.least, trials.number, rng.bit_generator.capsule,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _usual(d: int, region: TrustRegion) -> Any:
+    assert NATIVE is not None
+    few = CANDIDATES // 2, _few(d)
+    grids = gp.LENGTHS, gp.TRENDS, gp.NOISES, gp.START, warp.LENGTHS, warp.EARNED
+    turns = TURNS, math.ceil(_least_to_turn(d))
+    return NATIVE.Usual(
+        sobol_integers(CANDIDATES, d), *few, nearest(d), *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
+        region.patient(d), region.rule, TOPS, EVALUATIONS,
+    )  # fmt: skip
+
+
+def plain_suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Generator) -> Array | None:
+    """The same, and its definition."""
     numbers, successes, values = data.outcomes(trials.local, replayed_from(trials.number))
     outcomes, aside = (successes, values, trials.aside(numbers)), trials.aside.has(trials.number)
     search = region.replay(*outcomes, space.dim)
@@ -143,6 +180,11 @@ def suggest(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: 
         X, values = _drawn(fitted, low, high, space, rng)
     else:
         X, values = _improvements(fitted, low, high, space, rng)
+    return _new(X, values, data, space)
+
+
+def _new(X: Array, values: Array, data: Data, space: Space) -> Array | None:
+    """The point (d,) with the largest of values (n,) that is not taken, if there is one."""
     taken = _taken(data, X, space)
     if np.count_nonzero(taken):
         X, values = X[~taken], values[~taken]
@@ -230,6 +272,11 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
 
 
+def _least_to_turn(d: int) -> float:
+    """How many observations it takes for axes of their own."""
+    return max(EARLIEST, ENTRIES * d * (d + 1) / 2)
+
+
 def nearest(d: int) -> int:
     """How many observations a local model in d dimensions is of: 24 + 4 d in blocks of eight, as it computes."""
     return min(NEAREST, (d + 7) // 2 * 8)
@@ -314,7 +361,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     for last in (False, True):
         X, y = data.nearest(center, count, space)
         points, origin = features(X, space), features(center[None], space)[0]
-        turns = TURNS if space.smooth and d > 1 and len(X) >= max(EARLIEST, ENTRIES * d * (d + 1) / 2) else 0
+        turns = TURNS if space.smooth and d > 1 and len(X) >= _least_to_turn(d) else 0
         model, frame = shaped(points, y, origin, noises, start, shape, turns=turns, learns=not last)
         share, version = model.hyperparameters[2], model.hyperparameters[-1]
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)

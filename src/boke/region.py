@@ -54,11 +54,18 @@ class TrustRegion:
 
     def replay(self, successes: Mask, values: Array, aside: Mask, dim: int) -> Search:
         """The search after these outcomes (n,); ``aside`` are those of the second one if the region had settled."""
-        patience = self.patience or (3 if dim <= 3 else 2)
         if NATIVE is None:
-            return self.plain_replay(successes, values, aside, patience)
-        rule = [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
-        return Search(*NATIVE.replay(successes, values, aside, patience, rule))
+            return self.plain_replay(successes, values, aside, self.patient(dim))
+        return Search(*NATIVE.replay(successes, values, aside, self.patient(dim), self.rule))
+
+    def patient(self, dim: int) -> int:
+        """The patience in so many dimensions."""
+        return self.patience or (3 if dim <= 3 else 2)
+
+    @property
+    def rule(self) -> list[float]:
+        """What the compiled twin needs beside the patience."""
+        return [self.start, self.grow, self.shrink, self.settled, LARGEST_SIDE, SMALLEST_SIDE]
 
     def plain_replay(self, successes: Mask, values: Array, aside: Mask, patience: int) -> Search:
         """The same, and its definition."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from boke import gp, warp
 from boke.compiled import NATIVE
@@ -14,6 +11,7 @@ from boke.space import Array
 from boke.warp import warped
 
 SURE = 1e-5  # share of noise below which the axes of a model may turn
+LEARNING = [gp.SPREAD, gp.MOST, gp.SLIGHT, gp.WORTH, gp.TURN_WORTH, SURE]  # as the compiled twin takes them
 
 
 def shaped(
@@ -29,7 +27,7 @@ def shaped(
 ) -> tuple[Any, Frame]:
     """A LocalGP of the values y (n,) of points (n, d) around an origin (d,), and the frame that it is in.
 
-    The last few are kept: the suggestions of a batch begin with the same one.
+    The last few are kept where it is compiled: the suggestions of a batch begin with the same one.
 
     Args:
         noises: Levels of noise.
@@ -38,36 +36,12 @@ def shaped(
         turns: How often the axes may turn.
         learns: Whether stretch and turn are learned at all.
     """
-    first = (None, None) if shape is None else (shape.stretch.tobytes(), _bytes(shape.turn))
-    return _shaped(points.tobytes(), y.tobytes(), origin.tobytes(), noises, start, *first, turns, learns)
-
-
-def _bytes(turn: Array | None) -> bytes | None:
-    return None if turn is None else turn.tobytes()
-
-
-@lru_cache(maxsize=8)
-def _shaped(
-    points: bytes,
-    y: bytes,
-    origin: bytes,
-    noises: tuple[float, ...],
-    start: tuple[int, int, int],
-    stretch: bytes | None,
-    turn: bytes | None,
-    turns: int,
-    learns: bool,
-) -> tuple[Any, Frame]:
-    X, values, center = np.frombuffer(points).reshape(len(y) // 8, -1), np.frombuffer(y), np.frombuffer(origin)
-    factors = None if stretch is None else np.frombuffer(stretch)
-    axes = None if turn is None else np.frombuffer(turn).reshape(len(center), -1)
     if NATIVE is None:
-        shape = None if factors is None else Frame(center, 1.0, factors, axes)
-        return plain_shaped(X, values, center, noises, start, shape, turns=turns, learns=learns)
+        return plain_shaped(points, y, origin, noises, start, shape, turns=turns, learns=learns)
+    first = (None, None) if shape is None else (shape.stretch, shape.turn)
     grid = gp.LENGTHS, gp.TRENDS, noises, start, warp.LENGTHS, warp.EARNED
-    rule = [gp.SPREAD, gp.MOST, gp.SLIGHT, gp.WORTH, gp.TURN_WORTH, SURE]
-    model, *frame = NATIVE.shaped(X, values, center, factors, axes, *grid, rule, gp.STRETCHES, turns, learns)
-    return model, Frame(center, *frame)
+    model, *frame = NATIVE.shaped(points, y, origin, *first, *grid, LEARNING, gp.STRETCHES, turns, learns)
+    return model, Frame(origin, *frame)
 
 
 def plain_shaped(

@@ -81,14 +81,6 @@ bool anywhere(const std::vector<Keys> &runs, Keys keys) {
     return false;
 }
 
-double uniform(std::int64_t number, std::uint64_t salt) {
-    std::uint64_t mixed = (static_cast<std::uint64_t>(number) ^ salt) * 0x9E3779B97F4A7C15u;
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-    mixed ^= mixed >> 31;
-    return static_cast<double>(mixed >> 11) * 0x1p-53;
-}
-
 nb::ndarray<nb::numpy, double> uniforms(Numbers numbers, std::uint64_t salt) {
     const std::size_t n = numbers.shape(0);
     Fresh<double> result(n);
@@ -124,13 +116,6 @@ nb::ndarray<nb::numpy, std::uint64_t> seeded(const std::vector<std::uint32_t> &e
     }
     return state.array({POOL});
 }
-
-struct Lot {
-    std::int64_t first;
-    std::uint64_t salt;
-    double least;
-    bool has(std::int64_t number) const { return number >= first && uniform(number, salt) >= least; }
-};
 
 nb::ndarray<nb::numpy, bool> drawn(Numbers numbers, std::int64_t first, std::uint64_t salt, double least) {
     const std::size_t n = numbers.shape(0);
@@ -215,46 +200,6 @@ nb::ndarray<nb::numpy, bool> among(Matrix rows, Matrix points, Matrix others, Ke
     return found.array({n});
 }
 
-struct Near {
-    double away;
-    std::int64_t row;
-    bool operator<(const Near &other) const { return away != other.away ? away < other.away : row < other.row; }
-};
-
-// Squared distances of N points, by rows of d, from x. A sum alone would wait for its additions.
-template <std::size_t N>
-void measure(const double *points, const double *x, std::size_t d, double *away) {
-    double sum[N] = {};
-    for (std::size_t j = 0; j < d; ++j)
-        for (std::size_t i = 0; i < N; ++i) {
-            const double step = points[i * d + j] - x[j];
-            sum[i] += step * step;
-        }
-    std::copy(sum, sum + N, away);
-}
-
-std::vector<Near> nearest(const double *points, std::size_t n, std::size_t d, const double *x, std::size_t k) {
-    constexpr std::size_t SOME = 4;
-    std::vector<double> away(n);
-    std::size_t i = 0;
-    for (; i + SOME <= n; i += SOME) measure<SOME>(points + i * d, x, d, away.data() + i);
-    for (; i < n; ++i) measure<1>(points + i * d, x, d, away.data() + i);
-    std::vector<Near> found;
-    bool limited = k == 0;
-    double limit = 0.0;
-    for (i = 0; i < n; ++i) {
-        if (limited && !(away[i] < limit)) continue;  // of equal ones the first are nearer
-        found.push_back({away[i], static_cast<std::int64_t>(i)});
-        if (found.size() < 4 * k) continue;
-        std::nth_element(found.begin(), found.begin() + (k - 1), found.end());
-        found.resize(k);
-        limit = found[k - 1].away, limited = true;
-    }
-    std::sort(found.begin(), found.end());
-    found.resize(std::min(k, found.size()));
-    return found;
-}
-
 // Rows of the k points nearest to x (d), nearest first.
 nb::ndarray<nb::numpy, std::int64_t> closest(Matrix points, Vector x, std::size_t k) {
     const std::size_t n = points.shape(0), d = points.shape(1);
@@ -308,45 +253,25 @@ nb::tuple pairs(Matrix points, double limit) {
 
 // Outcomes
 
-// Rows in the order of the trials' numbers, no two of which are equal; where they are dense, without sorting.
-std::vector<std::int64_t> increasing(const std::int64_t *numbers, std::size_t n) {
-    const std::int64_t most = n ? *std::max_element(numbers, numbers + n) : 0;
-    if (static_cast<std::size_t>(most) >= 4 * n) {
-        std::vector<std::int64_t> rows(n);
-        for (std::size_t i = 0; i < n; ++i) rows[i] = static_cast<std::int64_t>(i);
-        std::sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) { return numbers[a] < numbers[b]; });
-        return rows;
-    }
-    std::vector<std::int64_t> table(static_cast<std::size_t>(most) + 1, -1);
-    for (std::size_t i = 0; i < n; ++i) table[static_cast<std::size_t>(numbers[i])] = static_cast<std::int64_t>(i);
-    table.erase(std::remove(table.begin(), table.end(), -1), table.end());
-    return table;
-}
-
 // (numbers, which beat all before, values) of the asked trials of a lot from `since` on.
 nb::tuple outcomes(Numbers numbers, Vector y, std::optional<Flags> asked, std::int64_t since, std::int64_t first,
                    std::uint64_t salt, double least) {
     const std::size_t n = numbers.shape(0);
     if (y.shape(0) != n || (asked && asked->shape(0) != n)) throw std::invalid_argument("Shapes do not agree.");
-    if (std::any_of(numbers.data(), numbers.data() + n, [](std::int64_t number) { return number < 0; }))
-        throw std::invalid_argument("Numbers must not be negative.");
     const Lot lot{std::max(first, since), salt, least};
-    Fresh<std::int64_t> which(n);
-    Fresh<bool> successes(n);
-    Fresh<double> values(n);
-    std::size_t found = 0;
+    Outcomes found;
     {
         nb::gil_scoped_release unlocked;
-        double best = -std::numeric_limits<double>::infinity();
-        for (const std::int64_t row : increasing(numbers.data(), n)) {
-            const double value = y.data()[row], before = best;
-            best = std::max(best, value);
-            if ((asked && !asked->data()[row]) || !lot.has(numbers.data()[row])) continue;
-            which[found] = numbers.data()[row], successes[found] = value > before, values[found] = value;
-            ++found;
-        }
+        found = outcomes_of(numbers.data(), y.data(), asked ? asked->data() : nullptr, n, lot);
     }
-    return nb::make_tuple(which.array({found}), successes.array({found}), values.array({found}));
+    const std::size_t m = found.numbers.size();
+    Fresh<std::int64_t> which(m);
+    Fresh<bool> successes(m);
+    Fresh<double> values(m);
+    std::copy(found.numbers.begin(), found.numbers.end(), which.begin());
+    std::copy(found.successes.begin(), found.successes.end(), successes.begin());
+    std::copy(found.values.begin(), found.values.end(), values.begin());
+    return nb::make_tuple(which.array({m}), successes.array({m}), values.array({m}));
 }
 
 // Data

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "candidates.hpp"
 #include "cells.hpp"
 #include "choice.hpp"
 #include "data.hpp"
@@ -18,8 +19,10 @@
 #include "local_gp.hpp"
 #include "nearest.hpp"
 #include "pool.hpp"
+#include "region.hpp"
 #include "rotations.hpp"
 #include "sums.hpp"
+#include "usual.hpp"
 #include "warp.hpp"
 
 using namespace boke;
@@ -27,8 +30,6 @@ using namespace boke;
 namespace {
 
 using Digits = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-double shifted(std::uint32_t digits, std::uint32_t shift) { return (static_cast<double>(digits ^ shift) + 0.5) * 0x1p-32; }
 
 Result all_shifted(Digits points, nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> shift) {
     const std::size_t n = points.shape(0), d = points.shape(1);
@@ -57,27 +58,6 @@ Result in_box(Matrix u, Matrix chance, nb::ndarray<const std::int64_t, nb::ndim<
     return made(std::move(x), {n, d});
 }
 
-// numpy/random/bitgen.h: what the capsule of a NumPy generator holds
-struct Random {
-    void *state;
-    std::uint64_t (*next_uint64)(void *);
-    std::uint32_t (*next_uint32)(void *);
-    double (*next_double)(void *);
-    std::uint64_t (*next_raw)(void *);
-
-    std::uint32_t digits() { return next_uint32(state); }
-    double uniform() { return next_double(state); }
-
-    // Below `end`, as Generator.integers draws it (Lemire 2019)
-    std::uint32_t below(std::uint32_t end) {
-        if (end == 1) return 0;
-        std::uint64_t product = std::uint64_t{digits()} * end;
-        for (const std::uint32_t least = -end % end; static_cast<std::uint32_t>(product) < least;)
-            product = std::uint64_t{digits()} * end;
-        return static_cast<std::uint32_t>(product >> 32);
-    }
-};
-
 // Points of the box [low, high]: from Sobol points (n, d), as integers, with a shift; all but a few columns of the first
 // `few` stay at the center. Random numbers are drawn in the order of the definition.
 Result candidates(Digits points, std::size_t few, double share, Vector center, Vector low, Vector high, nb::capsule random) {
@@ -85,18 +65,7 @@ Result candidates(Digits points, std::size_t few, double share, Vector center, V
     if (few > n || d == 0 || std::string(random.name()) != "BitGenerator") throw std::invalid_argument("Shapes do not agree.");
     for (const std::size_t width : {center.shape(0), low.shape(0), high.shape(0)})
         if (width != d) throw std::invalid_argument("Shapes do not agree.");
-    Random draw = *static_cast<Random *>(random.data());
-    std::vector<double> x(n * d);
-    std::vector<std::uint32_t> shift(d);
-    std::vector<char> moves(few * d);
-    for (std::uint32_t &digits : shift) digits = draw.digits();
-    for (char &one : moves) one = draw.uniform() < share;
-    for (std::size_t i = 0; i < few; ++i) moves[i * d + draw.below(static_cast<std::uint32_t>(d))] = true;
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t k = 0; k < d; ++k) {
-            const double bottom = low.data()[k], u = shifted(points.data()[i * d + k], shift[k]);
-            x[i * d + k] = i >= few || moves[i * d + k] ? bottom + (high.data()[k] - bottom) * u : center.data()[k];
-        }
+    std::vector<double> x = drawn_in_box({points.data(), n, d}, few, share, center.data(), low.data(), high.data(), random.data());
     return made(std::move(x), {n, d});
 }
 
@@ -177,31 +146,8 @@ Result corners(Matrix x, Vector y, Vector bandwidth, double beta, double rho, st
 nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patience, const std::vector<double> &rule) {
     const std::size_t n = successes.shape(0);
     if (values.shape(0) != n || aside.shape(0) != n || rule.size() != 6) throw std::invalid_argument("Shapes do not agree.");
-    const double start = rule[0], grow = rule[1], shrink = rule[2], settled = rule[3], largest = rule[4], smallest = rule[5];
-    double side = start, second = 0.0;
-    std::size_t failures = 0;
-    std::int64_t at = -1;
-    for (std::size_t i = 0; i < n; ++i) {
-        const bool success = successes.data()[i];
-        if (aside.data()[i] && side < settled) {
-            if (success) {
-                side = start, failures = 0, at = -1;
-            } else if (at < 0) {
-                at = static_cast<std::int64_t>(i), second = start;
-            } else if (values.data()[i] > values.data()[at]) {
-                at = static_cast<std::int64_t>(i), second = std::min(largest, second * grow);
-            } else {
-                second *= shrink;
-                if (second < settled) at = -1;
-            }
-        } else if (success) {
-            side = std::min(largest, side * grow), failures = 0;
-        } else if (++failures >= patience) {
-            side *= shrink, failures = 0;
-            if (side < smallest) side = start;
-        }
-    }
-    return nb::make_tuple(side, at, second);
+    const Search search = replayed(successes.data(), values.data(), n, [&](std::size_t i) { return aside.data()[i]; }, patience, rule.data());
+    return nb::make_tuple(search.side, search.at, search.second);
 }
 
 // At most `most` rows of x (t, d), that of the largest of the values y (t) first.
@@ -297,6 +243,7 @@ NB_MODULE(_native, m) {
     bind_local_gp(m);
     bind_data(m);
     bind_pool(m);
+    bind_usual(m);
     m.def("shifted", all_shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
     m.def("in_box", in_box, "Candidates of a box, some of them near its center; boke.local has their definition.");
     m.def("candidates", candidates, "The same with all that is drawn for them; boke.local has their definition.");
