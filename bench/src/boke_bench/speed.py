@@ -28,6 +28,7 @@ import boke
 from boke import engine, history
 from boke.acquisition import PaperBeta
 from boke.bandwidth import Silverman
+from boke.engine import Draw
 from boke.kernels import get_kernel
 from boke.model import KernelModel
 from boke.policies import BOKE, BOKELocal
@@ -234,23 +235,33 @@ def sequential(scale: Scale) -> Iterator[Row]:
 
 
 def sums(scale: Scale) -> Iterator[Row]:
-    """Nanoseconds of one kernel evaluation in W and S, and of one exponential of NumPy's, in cache."""
+    """Nanoseconds of one kernel evaluation in W and S, and of one exponential of NumPy's, in cache.
+
+    Once in double precision and once in single, in which BOKE screens its candidates.
+    """
     rng = np.random.default_rng(0)
-    z = rng.random(4096)
-    repeats = max(20, 50 * scale.steps)
-    exp_ns = 1e9 * min(timed(lambda: [np.exp(z) for _ in range(repeats)]) for _ in range(5)) / repeats / 4096
+    z, out = rng.random(4096), np.empty(4096)
+    repeats, calls = max(20, 50 * scale.steps), max(2, scale.steps // 10)
+
+    def ns(call: Callable[[], object], times: int, size: int) -> float:
+        def several() -> None:
+            for _ in range(times):
+                call()
+
+        return 1e9 * min(timed(several) for _ in range(5)) / times / size
+
+    exp_ns = ns(lambda: np.exp(z, out=out), repeats, len(z))
     for d in (2, 10, 50):
         Z, Q = rng.random((1024, d)), rng.random((1024, d))
-        kernel = KernelModel(Z, rng.normal(size=1024), bandwidth=0.5)._sums
-        query = Points(Q / 0.5, Q[:, :0])
-        calls = max(2, scale.steps // 10)
-
-        def several(kernel: Any = kernel, query: Points = query, calls: int = calls) -> None:
-            for _ in range(calls):
-                kernel(query)
-
-        ns = 1e9 * min(timed(several) for _ in range(5)) / calls / 1024**2
-        yield {"d": d, "kernel_ns": ns, "exp_ns": exp_ns, "ratio": ns / exp_ns}
+        model = KernelModel(Z, rng.normal(size=1024), bandwidth=0.5)
+        query, none = Points(Q / 0.5, Q[:, :0]), np.empty((0, d))
+        draw = Draw(Q, none, Z[:5], np.empty((0, 3)), none, none, 0.0, 0, 5, 8.0)  # the queries alone
+        row: Row = {"d": d, "exp_ns": exp_ns, "kernel_ns": ns(partial(model._sums, query), calls, 1024**2)}
+        row["ratio"] = row["kernel_ns"] / exp_ns
+        if model.screen(draw, 0.01, 1e-4, 80) is not None:  # compiled
+            row["single_ns"] = ns(partial(model.screen, draw, 0.01, 1e-4, 80), calls, 1024**2)
+            row["single_ratio"] = row["single_ns"] / exp_ns
+        yield row
 
 
 def faithful_boke(T: int, d: int, seed: int) -> None:

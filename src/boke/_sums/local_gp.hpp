@@ -508,9 +508,11 @@ struct Shape {
 };
 
 // A model of the values y (n) of points (n, d) around an origin, in coordinates that begin with the stretch (d) and turn
-// (d, d) given, if any, and learn their own; boke.shape has its definition.
+// (d, d) given, if any, and learn their own; boke.shape has its definition. `first` is the model before it has learned
+// anything, if it is known.
 inline Shape shaped(const double *points, std::size_t n, std::size_t d, const double *y, const double *origin, const double *stretch,
-                    const double *turn, const Grids &grids, const Learning &how, const GPFunctions &run) {
+                    const double *turn, const Grids &grids, const Learning &how, const GPFunctions &run,
+                    std::shared_ptr<const LocalGP> first = nullptr) {
     const double columns = static_cast<double>(d), worth = how.worth * (columns + 2.0);
     const Stretching stretching{how.spread, how.most, how.evaluations, how.enough, 0.5 * worth};
 
@@ -529,10 +531,10 @@ inline Shape shaped(const double *points, std::size_t n, std::size_t d, const do
 
     const Warped versions = warped(Numbers(y, y + n), grids.warps, grids.earned);
     auto fit = [&](const std::vector<std::size_t> &from) {
-        return std::make_shared<LocalGP>(run, Observations{n, d, z, versions.y, versions.jacobian}, grids.lengths, grids.trends,
+        return std::make_shared<const LocalGP>(run, Observations{n, d, z, versions.y, versions.jacobian}, grids.lengths, grids.trends,
                                          grids.noises, from);
     };
-    auto model = fit(grids.start);
+    std::shared_ptr<const LocalGP> model = first ? std::move(first) : fit(grids.start);
     auto turning = [&] { return how.turns > 0 && model->noise() < how.sure; };
     for (std::size_t rounds = !how.at_all ? 0 : turning() ? how.turns : 1; rounds > 0; --rounds) {
         Numbers by(d, 0.0), its_axes, along(d, 0.0), next(d * d);
@@ -563,7 +565,7 @@ inline Shape shaped(const double *points, std::size_t n, std::size_t d, const do
 // a batch, often begins with one of them.
 inline Shape kept_shaped(const double *points, std::size_t n, std::size_t d, const double *y, const double *origin, const double *stretch,
                          const double *turn, const Grids &grids, const Learning &how, const GPFunctions &run) {
-    constexpr std::size_t KEPT = 8;
+    constexpr std::size_t KEPT = 12;
     struct Kept {
         Numbers from;
         Shape shape;
@@ -586,7 +588,13 @@ inline Shape kept_shaped(const double *points, std::size_t n, std::size_t d, con
     if (turn) from.insert(from.end(), turn, turn + d * d);
     for (const Kept &one : kept)
         if (one.from == from) return one.shape;
-    Shape shape = shaped(points, n, d, y, origin, stretch, turn, grids, how, run);
+    std::shared_ptr<const LocalGP> first;
+    if (how.at_all) {
+        Learning nothing = how;
+        nothing.turns = 0, nothing.at_all = false;
+        first = kept_shaped(points, n, d, y, origin, stretch, turn, grids, nothing, run).model;
+    }
+    Shape shape = shaped(points, n, d, y, origin, stretch, turn, grids, how, run, std::move(first));
     kept[next] = {std::move(from), shape}, next = (next + 1) % KEPT;
     return shape;
 }
