@@ -35,7 +35,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 RULES = {
     "observed": "best observed",
     "arm": "EmpiricalBestArm",
-    "local": "the policy's local model (50 nearest)",
+    "local": "the policy's local model (nearest)",
     "posterior": "PosteriorMean (default)",
 }
 Row = dict[str, Any]
