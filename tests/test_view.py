@@ -265,8 +265,9 @@ def test_neighbourhoods_find_the_nearest(seed, d, grid):
     k=st.integers(1, 30),
     kind=st.sampled_from(["anywhere", "grid", "close", "outside"]),
     largest=st.booleans(),
+    measured=st.booleans(),
 )
-def test_a_coarse_copy_knows_all_that_may_be_nearest(seed, d, n, k, kind, largest):
+def test_a_coarse_copy_knows_all_that_may_be_nearest(seed, d, n, k, kind, largest, measured):
     rng = np.random.default_rng(seed)
     X = {
         "anywhere": lambda: rng.random((n, d)),
@@ -281,26 +282,48 @@ def test_a_coarse_copy_knows_all_that_may_be_nearest(seed, d, n, k, kind, larges
             coarse.add(rows)
     x, used = X[rng.integers(n)] + 0.05 * rng.normal(size=d), int(rng.integers(d + 1))  # later columns may not count
     alive = rng.random(n) < 0.8
-    found = coarse.nearest(x[:used], k, alive, largest)
+    found = coarse.nearest(x[:used], k, alive, largest, X if measured else None)
     step = np.abs(X - x)[:, :used]
     away = step.max(axis=1, initial=0.0) if largest else np.sqrt(np.square(step).sum(axis=1))
     kth = np.sort(away[alive])[min(k, int(alive.sum())) - 1] if alive.any() else 0.0
     assert set(np.flatnonzero(alive & (away <= kth))) <= set(found) <= set(np.flatnonzero(alive))
     assert np.all(np.diff(found) > 0)
+    if measured and NATIVE is not None:
+        assert (away[found] <= kth * (1.0 + 1e-8)).all()
 
 
 @pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")
 @pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 20, 51])
 def test_a_coarse_copy_finds_the_same_on_all_instruction_sets(d):
     rng = np.random.default_rng(d)
-    codes, query = rng.integers(256, size=(300, d), dtype=np.uint8), rng.integers(256, size=d, dtype=np.uint8)
-    copy = np.zeros((5, d, 64), np.uint8)
-    copy[np.arange(300) // 64, :, np.arange(300) % 64] = codes
-    away = np.square(codes.astype(int) - query).sum(axis=1)
-    expected = np.flatnonzero(away <= np.sort(away)[19])
-    for isa in NATIVE.instruction_sets():
-        found = NATIVE.nearest([copy], query, np.ones(300, bool), 20, 1e-9, False, instructions=isa)
-        np.testing.assert_array_equal(found, expected)
+    codes, query = rng.integers(128, size=(300, d), dtype=np.uint8), rng.integers(128, size=d, dtype=np.uint8)
+    copy = np.zeros((5, -(-d // 4), 64, 4), np.uint8)
+    (block, place), columns = np.divmod(np.arange(300), 64), np.arange(d)
+    copy[block[:, None], columns // 4, place[:, None], columns % 4] = codes
+    for used, largest in itertools.product((d, d - 1), (False, True)):
+        step = np.abs(codes.astype(int) - query)[:, :used]
+        away = step.max(axis=1, initial=0) if largest else np.square(step).sum(axis=1)
+        expected = np.flatnonzero(away <= np.sort(away)[19])
+        asked = query[:used], query[:used] / 127, None, np.ones(300, bool), 20, 1e-9, largest
+        for isa in NATIVE.instruction_sets():
+            np.testing.assert_array_equal(NATIVE.nearest([copy], [None], *asked, instructions=isa), expected)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_points_in_order_of_their_places_are_the_same_points(d):
+    codes = np.random.default_rng(d).integers(128, size=(1024, d), dtype=np.uint8)
+    copy = np.zeros((16, -(-d // 4), 64, 4), np.uint8)
+    (block, place), columns = np.divmod(np.arange(1024), 64), np.arange(d)
+    where = block[:, None], columns // 4, place[:, None], columns % 4
+    copy[where] = codes
+    order, box = NATIVE.arrange(copy, d)
+    np.testing.assert_array_equal(np.sort(order), np.arange(1024))
+    np.testing.assert_array_equal(copy[where], codes[order])
+    blocks = codes[order].reshape(16, 64, d)
+    np.testing.assert_array_equal(box, np.concatenate([blocks.min(axis=1).T, blocks.max(axis=1).T]))
+    sides = (box[d:].astype(int) - box[:d]).sum(axis=0)  # smaller than those of any 64 points
+    assert sides.mean() < 0.9 * (codes.reshape(16, 64, d).max(axis=1) - codes.reshape(16, 64, d).min(axis=1)).sum(axis=1).mean()
 
 
 @pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")

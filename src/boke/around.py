@@ -17,9 +17,10 @@ TAIL = 256  # rows that came later and are not yet in order
 ANCHORS = 2  # neighbourhoods at once: under noise the best observation and the best estimate take turns
 SLACK = 1e-9  # rounding of distances, relative, allowed for in bounds
 
-BLOCK = 64  # points of the coarse copy whose codes of one column lie side by side, as the compiled loop has it
+BLOCK, TOGETHER = 64, 4  # points of the coarse copy, and their columns, that lie side by side: the compiled loop has them so
 PIECE = 1 << 14  # points of the coarse copy that get their memory at once
-STEPS = 255  # codes of the unit interval, less one
+STEPS = 127  # codes of the unit interval, less one
+ARRANGED = 24  # columns, at most, of points that are put in order of their places: with more, places say nothing
 
 Metric = Callable[[Array, Array], Array]  # distances (n,) of points (n, d) from one (d,)
 Alive = Callable[[Numbers], Mask]
@@ -30,12 +31,15 @@ class Coarse:
     """A copy of points of the unit cube (n, d), one byte for each number, by which most of them are too far away.
 
     Distances of the copies are off by what the rounding can make of them, and no more: whatever may be among the
-    nearest is found, and measured by those who ask. Without the compiled module it keeps nothing and finds all.
+    nearest is found, and measured by those who ask. Points come in pieces. Those of a full one are put in order of
+    their places, halved again and again as in a tree, so that most blocks of them are too far away as a whole; those
+    of the last one are looked at one by one. Without the compiled module it keeps nothing and finds all.
     """
 
     def __init__(self, columns: int) -> None:
         self._columns, self._n = columns, 0
-        self._pieces: list[NDArray[np.uint8]] = []  # (blocks, columns, BLOCK)
+        self._pieces: list[NDArray[np.uint8]] = []  # (blocks, groups, BLOCK, TOGETHER)
+        self._places: list[tuple[NDArray[np.uint16], NDArray[np.uint8]] | None] = []  # which is where, and boxes
         self._rounding = 0.0  # the largest of a coordinate, in steps
 
     def __len__(self) -> int:
@@ -49,14 +53,19 @@ class Coarse:
         while len(points):
             start = self._n % PIECE
             if start == 0:
-                self._pieces.append(np.zeros((PIECE // BLOCK, self._columns, BLOCK), np.uint8))
+                groups = -(-self._columns // TOGETHER)
+                self._pieces.append(np.zeros((PIECE // BLOCK, groups, BLOCK, TOGETHER), np.uint8))
+                self._places.append(None)
             codes, rounding = _codes(points[: PIECE - start])
-            block, place = np.divmod(np.arange(start, start + len(codes)), BLOCK)
-            self._pieces[-1][block, :, place] = codes
-            self._rounding = max(self._rounding, float(rounding.max()))
+            (block, place), columns = np.divmod(np.arange(start, start + len(codes)), BLOCK), np.arange(self._columns)
+            self._pieces[-1][block[:, None], columns // TOGETHER, place[:, None], columns % TOGETHER] = codes
+            self._rounding = max(self._rounding, float(rounding.max(initial=0.0)))
             self._n, points = self._n + len(codes), points[len(codes) :]
+            if start + len(codes) == PIECE and 0 < self._columns <= ARRANGED:
+                order, box = NATIVE.arrange(self._pieces[-1], self._columns)
+                self._places[-1] = order.copy(), box.copy()
 
-    def nearest(self, x: Array, k: int, alive: Mask, largest: bool = False) -> Numbers:
+    def nearest(self, x: Array, k: int, alive: Mask, largest: bool = False, points: Array | None = None) -> Numbers:
         """Numbers of some living points, in order, among them the k nearest to x and all that tie with the last.
 
         Args:
@@ -64,6 +73,7 @@ class Coarse:
             k: How many are wanted.
             alive: Which points (n,) count.
             largest: Whether the distance is the largest difference, and not the root of the sum of squares.
+            points: The points themselves; with them no others are found.
         """
         if NATIVE is None:
             return np.flatnonzero(alive)
@@ -71,7 +81,8 @@ class Coarse:
         off = rounding.max(initial=0.0) if largest else math.sqrt(float(np.square(rounding).sum()))
         off += self._rounding * (1.0 if largest else math.sqrt(len(x)))
         slack = 2.0 * off * (1.0 + SLACK) + SLACK  # the k-th may be nearer by its code, and another one farther
-        return np.asarray(NATIVE.nearest(self._pieces, codes, alive, k, slack, largest))
+        places = self._pieces, self._places
+        return np.asarray(NATIVE.nearest(*places, codes, x, points, alive, k, slack, largest))
 
 
 def _codes(points: Array) -> tuple[NDArray[np.uint8], Array]:

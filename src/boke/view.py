@@ -283,7 +283,8 @@ class Index:
             self._coarse.add(features(self.columns.x[start : min(start + CHUNK, self.n)], self.space))
         z = features(x[None], self.space)[0]
         z = z[: np.count_nonzero(~self.space.categorical)] if box else z  # the numeric columns come first
-        return self._coarse.nearest(z, k, self._in[: self.n], largest=box)
+        points = None if self.space.mixed else self.columns.x
+        return self._coarse.nearest(z, k, self._in[: self.n], largest=box, points=points)
 
     def _distances(self, X: Array, x: Array) -> Array:
         if not self.space.mixed:

@@ -12,7 +12,7 @@ namespace boke {
 struct Choice {
     Evaluate evaluate;
     Distances distances;
-    Squares squares;
+    Away squares, farthest;
     Screen screen;
     Rise rise;
     Exponentials exponentials;
@@ -21,7 +21,7 @@ struct Choice {
 };
 
 #define BOKE_CHOICE(isa) \
-    Choice { evaluate_##isa, distances_##isa, squares_##isa, screen_##isa, rise_##isa, exponentials_##isa, gp_##isa(), #isa }
+    Choice { evaluate_##isa, distances_##isa, squares_##isa, farthest_##isa, screen_##isa, rise_##isa, exponentials_##isa, gp_##isa(), #isa }
 
 // Those that this machine has, the preferred one first; none on x86 without fused multiply-adds
 inline const std::vector<Choice> &available() {

@@ -404,53 +404,86 @@ void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
     for (std::size_t i = 0; i < n; i += LANES) store(x + i, exponential(load(x + i)));
 }
 
-bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, std::size_t columns, const int *before, int limit,
-                              int *away) {
+bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
+                             int limit, int *away) {
+    constexpr std::size_t EARLY = 4;  // groups after which a hopeless block is given up
+    bool within = true;
 #if defined(__AVX2__)
-    // There is an instruction for the sum of two squares: two columns at a time, with one of zeros if need be.
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i sums[2][4], beyond = _mm256_set1_epi32(-1);
-    for (std::size_t half = 0; half < 2; ++half)
-        for (std::size_t v = 0; v < 4; ++v) sums[half][v] = zero;
-    for (std::size_t j = 0; j < columns; j += 2) {
-        const bool two = j + 1 < columns;
-        const __m256i at = _mm256_set1_epi32(query[j] | (two ? query[j + 1] << 16 : 0));
-        UNROLL for (std::size_t half = 0; half < 2; ++half) {
-            const __m256i *from = reinterpret_cast<const __m256i *>(codes + j * BLOCK + half * 32);
-            const __m256i a = _mm256_loadu_si256(from), b = two ? _mm256_loadu_si256(from + BLOCK / 32) : zero;
-            const __m256i low = _mm256_unpacklo_epi8(a, b), high = _mm256_unpackhi_epi8(a, b);
-            const __m256i pairs[] = {_mm256_unpacklo_epi8(low, zero), _mm256_unpackhi_epi8(low, zero),
-                                     _mm256_unpacklo_epi8(high, zero), _mm256_unpackhi_epi8(high, zero)};
-            UNROLL for (std::size_t v = 0; v < 4; ++v) {
-                const __m256i step = _mm256_sub_epi16(pairs[v], at);
-                sums[half][v] = _mm256_add_epi32(sums[half][v], _mm256_madd_epi16(step, step));
+    // There are instructions for the products of bytes, added in pairs, and for pairs of these: four columns become one.
+    constexpr std::size_t VECTORS = BLOCK * TOGETHER / 32;
+    const __m256i ones = _mm256_set1_epi16(1), beyond = _mm256_set1_epi32(limit);
+    __m256i sum[VECTORS];
+    for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = _mm256_setzero_si256();
+    for (std::size_t g = 0; g < groups && within;) {
+        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        for (; g < next; ++g) {
+            int four, counted;
+            __builtin_memcpy(&four, query + g * TOGETHER, sizeof four);
+            __builtin_memcpy(&counted, mask + g * TOGETHER, sizeof counted);
+            const __m256i at = _mm256_set1_epi32(four), which = _mm256_set1_epi32(counted);
+            UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
+                const __m256i point = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(codes + g * BLOCK * TOGETHER) + v);
+                const __m256i step = _mm256_and_si256(_mm256_abs_epi8(_mm256_sub_epi8(point, at)), which);
+                sum[v] = _mm256_add_epi32(sum[v], _mm256_madd_epi16(_mm256_maddubs_epi16(step, step), ones));
             }
         }
+        __m256i all_beyond = _mm256_set1_epi32(-1);
+        for (std::size_t v = 0; v < VECTORS; ++v) all_beyond = _mm256_and_si256(all_beyond, _mm256_cmpgt_epi32(sum[v], beyond));
+        within = _mm256_movemask_epi8(all_beyond) != -1;
     }
-    for (std::size_t half = 0; half < 2; ++half) {
-        // unpacking has kept the halves of a vector apart: sums[0] is of the points 0 to 3 and 16 to 19
-        const __m256i *s = sums[half];
-        const __m256i ordered[] = {_mm256_permute2x128_si256(s[0], s[1], 0x20), _mm256_permute2x128_si256(s[2], s[3], 0x20),
-                                   _mm256_permute2x128_si256(s[0], s[1], 0x31), _mm256_permute2x128_si256(s[2], s[3], 0x31)};
-        for (std::size_t v = 0; v < 4; ++v) {
-            const std::size_t first = half * 32 + v * 8;
-            const __m256i sum = _mm256_add_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(before + first)), ordered[v]);
-            _mm256_storeu_si256(reinterpret_cast<__m256i *>(away + first), sum);
-            beyond = _mm256_and_si256(beyond, _mm256_cmpgt_epi32(sum, _mm256_set1_epi32(limit)));
-        }
-    }
-    return _mm256_movemask_epi8(beyond) != -1;
+    for (std::size_t v = 0; v < VECTORS; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i *>(away) + v, sum[v]);
 #else
-    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = before[i];
-    for (std::size_t j = 0; j < columns; ++j)
-        for (std::size_t i = 0; i < BLOCK; ++i) {
-            const short step = static_cast<short>(codes[j * BLOCK + i] - query[j]);
-            away[i] += static_cast<unsigned short>(step * step);  // in 16 bits, of which a vector has more
-        }
-    int within = 0;
-    for (std::size_t i = 0; i < BLOCK; ++i) within |= away[i] <= limit;
-    return within != 0;
+    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = 0;
+    for (std::size_t g = 0; g < groups && within;) {
+        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        for (; g < next; ++g)
+            for (std::size_t i = 0; i < BLOCK; ++i)
+                for (std::size_t j = 0; j < TOGETHER; ++j) {
+                    const short step = static_cast<short>(codes[(g * BLOCK + i) * TOGETHER + j] - query[g * TOGETHER + j]);
+                    away[i] += mask[g * TOGETHER + j] ? step * step : 0;
+                }
+        int near = 0;
+        for (std::size_t i = 0; i < BLOCK; ++i) near |= away[i] <= limit;
+        within = near != 0;
+    }
 #endif
+    return within;
+}
+
+bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
+                              int limit, int *away) {
+    constexpr std::size_t EARLY = 4, WIDE = 32, VECTORS = BLOCK * TOGETHER / WIDE;
+    typedef unsigned char Codes __attribute__((vector_size(WIDE)));
+    typedef int Fours __attribute__((vector_size(WIDE)));
+    auto repeated = [](const unsigned char *from) {
+        int four;
+        __builtin_memcpy(&four, from, sizeof four);
+        return (Codes)(four - Fours{});
+    };
+    Codes most[VECTORS] = {};
+    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = 0;
+    bool within = true;
+    for (std::size_t g = 0; g < groups && within;) {
+        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        for (; g < next; ++g) {
+            const Codes at = repeated(query + g * TOGETHER), which = repeated(mask + g * TOGETHER);
+            UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
+                Codes point;
+                __builtin_memcpy(&point, codes + (g * VECTORS + v) * WIDE, WIDE);
+                const Codes step = (point > at ? point - at : at - point) & which;
+                most[v] = most[v] > step ? most[v] : step;
+            }
+        }
+        int nearest = 255;
+        for (std::size_t i = 0; i < BLOCK; ++i) {
+            unsigned char four[TOGETHER];
+            __builtin_memcpy(four, reinterpret_cast<const unsigned char *>(most) + i * TOGETHER, TOGETHER);
+            for (std::size_t j = 0; j < TOGETHER; ++j) away[i] = four[j] > away[i] ? four[j] : away[i];
+            nearest = away[i] < nearest ? away[i] : nearest;
+        }
+        within = nearest <= limit;
+    }
+    return within;
 }
 
 }  // namespace boke

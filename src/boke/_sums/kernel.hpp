@@ -32,11 +32,15 @@ struct Queries {
 using Distances = void (*)(const double *x, std::size_t n, const double *others, std::size_t m, std::size_t d, bool largest,
                            double *to, double *work);
 
-// Squares of the differences between a query's codes and those of BLOCK points, column j of which is at codes[j * BLOCK], join
-// what is known of the points' distances (BLOCK) already; returns whether any of these is within the limit.
-constexpr std::size_t BLOCK = 64;
-using Squares = bool (*)(const unsigned char *codes, const unsigned char *query, std::size_t columns, const int *before, int limit,
-                         int *away);
+// Codes of BLOCK points of a coarse copy, below 128: four columns of a point side by side, then those of the next point, and
+// after all points the next four columns.
+constexpr std::size_t BLOCK = 64, TOGETHER = 4;
+
+// How far (BLOCK) the points are from a query by so many groups of columns: sums of squares of the differences between codes, or
+// the largest difference. The mask is 255 for columns that count and 0 for the others. Returns whether any is within the limit;
+// where not, they may be given up.
+using Away = bool (*)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups, int limit,
+                      int *away);
 
 using Evaluate = void (*)(const Data &, const Queries &);
 
@@ -65,7 +69,8 @@ using Exponentials = void (*)(double *x, std::size_t n);
 #define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
     void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
-    bool squares_##isa(const unsigned char *, const unsigned char *, std::size_t, const int *, int, int *); \
+    bool squares_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, int *); \
+    bool farthest_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, int *); \
     void screen_##isa(const Rough &, const Rough &, const double *, const double *, std::size_t, const double *, double, double, double *, void *); \
     double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *, double *); \
     void exponentials_##isa(double *, std::size_t);

@@ -199,28 +199,6 @@ std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
     return chosen;
 }
 
-using Codes = nb::ndarray<const std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::ndarray<nb::numpy, std::int64_t> nearest_rows(const std::vector<Codes> &copy, Bytes query, Flags alive, std::size_t k, double slack,
-                                                  bool largest, const std::string &instructions) {
-    std::vector<Piece> pieces;
-    std::size_t room = 0;
-    for (const Codes &codes : copy) {
-        if (codes.shape(1) < query.shape(0) || codes.shape(2) != BLOCK) throw std::invalid_argument("Shapes do not agree.");
-        pieces.push_back({codes.data(), codes.shape(0), codes.shape(1)});
-        room += codes.shape(0) * BLOCK;
-    }
-    if (alive.shape(0) > room || k == 0) throw std::invalid_argument("There are not so many points.");
-    auto *rows = new std::vector<std::int64_t>;
-    nb::capsule owner(rows, [](void *memory) noexcept { delete static_cast<std::vector<std::int64_t> *>(memory); });
-    {
-        nb::gil_scoped_release unlocked;
-        *rows = nearest(pieces, alive.shape(0), query.data(), query.shape(0), alive.data(), k, slack, largest, pick(instructions).squares);
-    }
-    return {rows->data(), {rows->size()}, owner};
-}
-
 Result axes(Matrix matrix) {
     const std::size_t d = matrix.shape(0);
     if (matrix.shape(1) != d) throw std::invalid_argument("The matrix must be square.");
@@ -242,6 +220,7 @@ NB_MODULE(_native, m) {
     bind_sums(m);
     bind_local_gp(m);
     bind_data(m);
+    bind_nearest(m);
     bind_pool(m);
     bind_usual(m);
     m.def("shifted", all_shifted, "Sobol points moved by a digital shift; boke.quasirandom has their definition.");
@@ -260,8 +239,6 @@ NB_MODULE(_native, m) {
     m.def("incumbents", incumbents, "Observations near which candidates are placed; boke.policies has their definition.");
     m.def("levels", levels, "Average ranks as levels of a distribution; boke.scores has their definition.");
     m.def("spread", spread, "The first rows that are apart from each other; boke.argmax has their definition.");
-    m.def("nearest", nearest_rows, nb::arg("copy"), nb::arg("query"), nb::arg("alive"), nb::arg("k"), nb::arg("slack"), nb::arg("largest"),
-          nb::arg("instructions") = "", "Rows with the nearest among them by a coarse copy; boke.around has its definition.");
     m.def("eigenvectors", axes, "Those of a symmetric matrix; boke.rotations has their definition.");
     m.def("instruction_sets", [] {
         nb::list names;
