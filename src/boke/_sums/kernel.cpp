@@ -454,36 +454,37 @@ bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *
                               int limit, int *away) {
     constexpr std::size_t EARLY = 4, WIDE = 32, VECTORS = BLOCK * TOGETHER / WIDE;
     typedef unsigned char Codes __attribute__((vector_size(WIDE)));
-    typedef int Fours __attribute__((vector_size(WIDE)));
+    typedef unsigned Points __attribute__((vector_size(WIDE)));  // of four codes each
+    typedef int Distances __attribute__((vector_size(WIDE)));
     auto repeated = [](const unsigned char *from) {
-        int four;
+        unsigned four;
         __builtin_memcpy(&four, from, sizeof four);
-        return (Codes)(four - Fours{});
+        return (Codes)(four - Points{});
     };
+    auto larger = [](const Codes &a, const Codes &b) { return a > b ? a : b; };
     Codes most[VECTORS] = {};
-    for (std::size_t i = 0; i < BLOCK; ++i) away[i] = 0;
-    bool within = true;
-    for (std::size_t g = 0; g < groups && within;) {
+    for (std::size_t g = 0;;) {
         const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
         for (; g < next; ++g) {
             const Codes at = repeated(query + g * TOGETHER), which = repeated(mask + g * TOGETHER);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
                 Codes point;
                 __builtin_memcpy(&point, codes + (g * VECTORS + v) * WIDE, WIDE);
-                const Codes step = (point > at ? point - at : at - point) & which;
-                most[v] = most[v] > step ? most[v] : step;
+                most[v] = larger(most[v], (larger(point, at) - (point > at ? at : point)) & which);
             }
         }
-        int nearest = 255;
-        for (std::size_t i = 0; i < BLOCK; ++i) {
-            unsigned char four[TOGETHER];
-            __builtin_memcpy(four, reinterpret_cast<const unsigned char *>(most) + i * TOGETHER, TOGETHER);
-            for (std::size_t j = 0; j < TOGETHER; ++j) away[i] = four[j] > away[i] ? four[j] : away[i];
-            nearest = away[i] < nearest ? away[i] : nearest;
+        Distances within = {};
+        UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
+            Codes m = larger(most[v], (Codes)((Points)most[v] >> 16));
+            m = larger(m, (Codes)((Points)m >> 8));
+            const Distances distance = (Distances)((Points)m & 255);
+            __builtin_memcpy(away + v * (BLOCK / VECTORS), &distance, WIDE);
+            within |= distance <= limit;
         }
-        within = nearest <= limit;
+        bool any = false;
+        for (std::size_t i = 0; i < BLOCK / VECTORS; ++i) any = any || within[i];
+        if (g == groups || !any) return any;
     }
-    return within;
 }
 
 }  // namespace boke
