@@ -1,5 +1,7 @@
 """The local branch: what it may propose, what it makes of mixed columns, pending points and odd values."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -508,6 +510,20 @@ def test_whether_values_come_back():
     assert probe.come_back(X, np.array([1.0, 2.0, 1.0, 3.0])) is True
     assert probe.come_back(X, np.array([1.0, 2.0, 1.1, 3.0])) is False
     assert probe.come_back(X[:0], np.empty(0)) is None
+
+
+@pytest.mark.parametrize(("d", "counts"), [(1, [32, 32, 32]), (2, [32, 32, 32]), (5, [48, 80, 80]), (10, [64, 128, 128]), (50, [64, 128, 128])])
+def test_models_grow_with_what_a_search_has_asked_for(d, counts, monkeypatch):
+    assert [local.nearest(d, answered) for answered in (200, 700, 10**6)] == counts
+    space = Space.of([(0, 1)] * d)
+    told = some(space, 700)
+    asked = replace(told, asked=np.ones(700, bool))
+    for data, count in ((told, local.nearest(d)), (asked, counts[1])):
+        assert len(local.fit(data, space, data.best).y) == count
+        compiled = suggest(data, space)
+        with monkeypatch.context() as patch:
+            patch.setattr(local, "usual", lambda *_: None)
+            np.testing.assert_array_equal(compiled, suggest(data, space))
 
 
 @pytest.mark.skipif(NATIVE is None, reason="nothing is compiled here")

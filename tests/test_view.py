@@ -65,6 +65,7 @@ def agree(view: Data, data: Data, space: Space, rng: np.random.Generator) -> Non
             np.testing.assert_array_equal(a, b)
     if len(data.y):
         np.testing.assert_array_equal(view.best, data.best)
+        assert view.answered == data.answered
         some = int(rng.choice(data.numbers))
         np.testing.assert_array_equal(view.point(some), data.point(some))
         for x in (data.best, data.best, *somewhere[:3]):

@@ -48,6 +48,11 @@ class Data:
         return len(self.y)
 
     @property
+    def answered(self) -> int:
+        """How many of the points with a value had been asked for."""
+        return len(self) if self.asked is None else int(np.count_nonzero(self.asked))
+
+    @property
     def points(self) -> Array:
         """All points (t + s, d)."""
         return np.vstack([self.X, self.silent])

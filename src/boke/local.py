@@ -23,7 +23,8 @@ from boke.shape import LEARNING, shaped
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
-NEAREST = 64  # observations of a local model, at most
+FEW, MANY = 64, 128  # observations of a local model, at most: in a short search, and in a long one
+SHARE = 5  # of so many trials that were asked for one has room in a model
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
@@ -132,20 +133,20 @@ def usual(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Ge
     ):
         return None
     ours, aside = trials.local, trials.aside
-    return _usual(space.dim, region).suggest(  # type: ignore[no-any-return]
+    return _usual(space.dim, region, nearest(space.dim, data.answered)).suggest(  # type: ignore[no-any-return]
         data.X, data.y, data.numbers, data.asked, replayed_from(trials.number), ours.first, ours.salt, ours.least,
         aside.first, aside.salt, aside.least, trials.number, rng.bit_generator.capsule,
     )  # fmt: skip
 
 
-@lru_cache(maxsize=16)
-def _usual(d: int, region: TrustRegion) -> Any:
+@lru_cache(maxsize=32)
+def _usual(d: int, region: TrustRegion, count: int) -> Any:
     assert NATIVE is not None
     few = CANDIDATES // 2, _few(d)
     grids = gp.LENGTHS, gp.TRENDS, gp.NOISES, gp.START, warp.LENGTHS, warp.EARNED
     turns = TURNS, math.ceil(_least_to_turn(d))
     return NATIVE.Usual(
-        sobol_integers(CANDIDATES, d), *few, nearest(d), *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
+        sobol_integers(CANDIDATES, d), *few, count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
         region.patient(d), region.rule, TOPS, EVALUATIONS,
     )  # fmt: skip
 
@@ -277,9 +278,13 @@ def _least_to_turn(d: int) -> float:
     return max(EARLIEST, ENTRIES * d * (d + 1) / 2)
 
 
-def nearest(d: int) -> int:
-    """How many observations a local model in d dimensions is of: 24 + 4 d in blocks of eight, as it computes."""
-    return min(NEAREST, (d + 7) // 2 * 8)
+def nearest(d: int, answered: int = 0) -> int:
+    """How many observations a local model in d dimensions is of: 24 + 4 d in blocks of eight, as it computes.
+
+    A search gathers around its best point. Of many trials that it asked for, a share: up to four observations for each
+    coefficient of a quadratic.
+    """
+    return max(min(FEW, (d + 7) // 2 * 8), min(MANY, 2 * (d + 1) * (d + 2), answered // SHARE) // 8 * 8)
 
 
 def expected_gain(data: Data, space: Space) -> float:
@@ -354,7 +359,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     ended, but without a trend: noise is easily taken for one. Where a probe has shown that values come back there is no
     noise, unless what looks like it is to be averaged out all the same.
     """
-    count, noises, start, d = nearest(space.dim), gp.NOISES, gp.START, space.dim
+    count, noises, start, d = nearest(space.dim, data.answered), gp.NOISES, gp.START, space.dim
     shape: Frame | None = None  # a second model takes over stretch and turn of the first
     noise: Noise | None = None
     rugged = unprobed = False
@@ -390,7 +395,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
 
 def _quiet(data: Data, space: Space) -> bool:
     """Whether a model around the best observation finds no noise: the first of ``fit``, before it takes shape."""
-    X, y = data.nearest(data.best, nearest(space.dim), space)
+    X, y = data.nearest(data.best, nearest(space.dim, data.answered), space)
     model, _ = shaped(features(X, space), y, features(data.best[None], space)[0], learns=False)
     return bool(model.hyperparameters[2] < FAINT.share)
 

@@ -52,7 +52,7 @@ class Index:
     def __init__(self, columns: Columns, sign: float, discourage: bool) -> None:
         self.columns, self.sign, self.discourage, self.version = columns, sign, discourage, 0
         self.space = columns.space
-        self.n = self.count = 0
+        self.n = self.count = self.answered = 0
         self._finished: list[Numbers] = [np.arange(len(columns))]
         self._removed: list[int] = []
         self._in = np.zeros(0, bool)  # rows that count as told
@@ -194,7 +194,7 @@ class Index:
     def _join(self, rows: Numbers, known: int) -> None:
         y = self.raw(rows)
         self._in[rows] = True
-        self._tally(y, 1)
+        self._tally(rows, y, 1)
         self._low = None if self._low is None else min(self._low, float(y[np.isfinite(y)].min(initial=np.inf)))
         self._content.add(self.keys(rows), rows)
         self._near.add(rows)
@@ -211,7 +211,7 @@ class Index:
             return
         y = self.raw(rows)
         self._in[rows] = False
-        self._tally(y, -1)
+        self._tally(rows, y, -1)
         if self._low is not None and (y <= self._low).any():
             self._low = None
         if any(which is not None and not self._in[which[2]] for which in (self._best, self._above)):
@@ -219,8 +219,9 @@ class Index:
         start = int(rows.min())
         self._measure(start, start + int(np.searchsorted(self._record[start:known], _largest(y), side="right")))
 
-    def _tally(self, y: Array, step: int) -> None:
+    def _tally(self, rows: Numbers, y: Array, step: int) -> None:
         self.count += step * len(y)
+        self.answered += step * int(np.count_nonzero(self.columns.asked_at[rows] >= 0))
         self._plus += step * int(np.count_nonzero(y == np.inf))
         self._minus += step * int(np.count_nonzero(y == -np.inf))
         self._failures += step * int(np.count_nonzero(np.isnan(y)))
@@ -315,6 +316,11 @@ class View(Data):
     def taken(self) -> Taken:
         index = self._current
         return super().taken if index is None else _Taken(index, len(self) + len(index.silent()))
+
+    @property
+    def answered(self) -> int:
+        index = self._current
+        return super().answered if index is None else index.answered
 
     @property
     def best(self) -> Array:
