@@ -24,7 +24,7 @@ from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
 FEW, MANY = 64, 128  # observations of a local model, at most: in a short search, and in a long one
-SHARE = 5  # of so many trials that were asked for one has room in a model
+ROOM = 40  # trials asked for that make room for d more observations
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
@@ -55,8 +55,7 @@ FAINT, LOUD = Noise(1e-2, 20, 0.5), Noise(1e-1, 40, 0.3)
 LOUDER = (*gp.NOISES, 1.0)  # levels for the model that averages noise out
 QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels where values come back
 TURNS = 3  # times that the axes of a model may turn
-EARLIEST = 24  # observations from which on they may,
-ENTRIES = 3  # and for each entry of a metric: with fewer it would be a guess
+EARLIEST = 24  # observations from which on they may, and no fewer than a metric has entries
 RUGGED = 0.2  # side below which a region of a rugged function has settled
 
 
@@ -144,7 +143,7 @@ def _usual(d: int, region: TrustRegion, count: int) -> Any:
     assert NATIVE is not None
     few = CANDIDATES // 2, _few(d)
     grids = gp.LENGTHS, gp.TRENDS, gp.NOISES, gp.START, warp.LENGTHS, warp.EARNED
-    turns = TURNS, math.ceil(_least_to_turn(d))
+    turns = TURNS, _least_to_turn(d)
     return NATIVE.Usual(
         sobol_integers(CANDIDATES, d), *few, count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
         region.patient(d), region.rule, TOPS, EVALUATIONS,
@@ -273,18 +272,18 @@ def _apart(fitted: LocalModel, data: Data, low: Array, high: Array, space: Space
     return np.array(X[np.argmax(fitted.model.log_ei(fitted.z(features(X, space)), fitted.best))])
 
 
-def _least_to_turn(d: int) -> float:
+def _least_to_turn(d: int) -> int:
     """How many observations it takes for axes of their own."""
-    return max(EARLIEST, ENTRIES * d * (d + 1) / 2)
+    return max(EARLIEST, d * (d + 1) // 2)
 
 
 def nearest(d: int, answered: int = 0) -> int:
     """How many observations a local model in d dimensions is of: 24 + 4 d in blocks of eight, as it computes.
 
-    A search gathers around its best point. Of many trials that it asked for, a share: up to four observations for each
-    coefficient of a quadratic.
+    A search gathers around its best point, and what it asked for makes room for more: up to four for each coefficient
+    of a quadratic.
     """
-    return max(min(FEW, (d + 7) // 2 * 8), min(MANY, 2 * (d + 1) * (d + 2), answered // SHARE) // 8 * 8)
+    return max(min(FEW, (d + 7) // 2 * 8), min(MANY, 2 * (d + 1) * (d + 2), answered * d // ROOM) // 8 * 8)
 
 
 def expected_gain(data: Data, space: Space) -> float:
