@@ -324,7 +324,10 @@ def test_points_in_order_of_their_places_are_the_same_points(d):
     blocks = codes[order].reshape(16, 64, d)
     np.testing.assert_array_equal(box, np.concatenate([blocks.min(axis=1).T, blocks.max(axis=1).T]))
     sides = (box[d:].astype(int) - box[:d]).sum(axis=0)  # smaller than those of any 64 points
-    assert sides.mean() < 0.9 * (codes.reshape(16, 64, d).max(axis=1) - codes.reshape(16, 64, d).min(axis=1)).sum(axis=1).mean()
+    assert (
+        sides.mean()
+        < 0.9 * (codes.reshape(16, 64, d).max(axis=1) - codes.reshape(16, 64, d).min(axis=1)).sum(axis=1).mean()
+    )
 
 
 @pytest.mark.skipif(NATIVE is None, reason="without the compiled module all rows are found")

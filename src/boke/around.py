@@ -17,7 +17,7 @@ TAIL = 256  # rows that came later and are not yet in order
 ANCHORS = 2  # neighbourhoods at once: under noise the best observation and the best estimate take turns
 SLACK = 1e-9  # rounding of distances, relative, allowed for in bounds
 
-BLOCK, TOGETHER = 64, 4  # points of the coarse copy, and their columns, that lie side by side: the compiled loop has them so
+BLOCK, TOGETHER = 64, 4  # points of the coarse copy, and columns of them, that lie side by side for the compiled loop
 PIECE = 1 << 14  # points of the coarse copy that get their memory at once
 STEPS = 127  # codes of the unit interval, less one
 ARRANGED = 24  # columns, at most, of points that are put in order of their places: with more, places say nothing

@@ -36,7 +36,7 @@ JITTER = 1e-8  # of a drawn function, relative to its variance a priori: with le
 ENOUGH = 1e-6  # of log EI: a climb ends when a step straight up gains less
 SPREAD, MOST = 1.0, 3.0  # of the logarithms of columns' factors: standard deviation a priori, and bound
 STRETCHES = 6  # evaluations of the likelihood in search of these,
-SLIGHT = 0.01  # which ends when a step gains less
+SLIGHT = 0.1  # which ends when a step gains less
 WORTH = 0.5  # of log likelihood that each of them has to gain, and two more; with less they are a guess
 TURN_WORTH = 1.0  # of log likelihood that axes of their own must gain beyond that, for each column
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -88,8 +88,9 @@ def turn(model: Any, d: int) -> Array | None:
     Its columns are the directions in which the likelihood's slope in the metric is largest and smallest, each with a
     factor. They are made once for all suggestions of a batch.
     """
+    enough = max(_factors(model, d)[1] + TURN_WORTH * d, WORTH * (d + 2))
     axes, by, gain = _axes(model, d)
-    return axes * exp(by) if gain > max(_factors(model, d)[1] + TURN_WORTH * d, WORTH * (d + 2)) else None
+    return axes * exp(by) if gain > enough else None
 
 
 @lru_cache(maxsize=8)

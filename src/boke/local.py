@@ -26,7 +26,7 @@ from boke.warp import unwarped
 FEW, MANY = 64, 128  # observations of a local model, at most: in a short search, and in a long one
 ROOM = 40  # trials asked for that make room for d more observations
 SMOOTHED = 200  # observations of one that averages noise out
-CANDIDATES, TOPS, EVALUATIONS = 256, 2, 30  # screened, climbed from, evaluations of each climb
+CANDIDATES, TOPS, EVALUATIONS = 256, 2, 20  # screened, climbed from, evaluations of each climb
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function

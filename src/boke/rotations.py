@@ -37,8 +37,8 @@ def plain_eigenvectors(A: Array) -> Array:
                     continue
                 large = True
                 cot = (A[j, j] - A[i, i]) / (2.0 * A[i, j])  # of twice the angle
-                tan = math.copysign(1.0, cot) / (abs(cot) + math.hypot(1.0, cot))
-                cos = 1.0 / math.hypot(1.0, tan)
+                tan = math.copysign(1.0, cot) / (abs(cot) + math.sqrt(1.0 + cot * cot))
+                cos = 1.0 / math.sqrt(1.0 + tan * tan)
                 rotation, pair = np.array([[cos, tan * cos], [-tan * cos, cos]]), [i, j]
                 A[:, pair] = turned(A[:, pair], rotation)
                 A[pair] = turned(A[pair].T, rotation).T

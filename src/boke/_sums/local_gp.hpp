@@ -371,12 +371,28 @@ class LocalGP {
     std::size_t size() const { return n_; }
 
     // From zeros `by` become what the likelihood prefers, which gains so much.
-    double preferred(const Stretching &how, Numbers &by) const {
+    double preferred(const Stretching &how, Numbers &by) const { return preferred(gp_, how, by); }
+
+    // The same along axes of their own, which are found first.
+    double preferred_axes(const Stretching &how, Numbers &axes, Numbers &by) const {
+        axes = eigenvectors(metric(), d_);
+        Numbers row(d_), columns(d_ * stride_, 0.0);
+        for (std::size_t i = 0; i < n_; ++i) {
+            turned(z_.data() + i * d_, axes.data(), d_, row.data());
+            for (std::size_t k = 0; k < d_; ++k) columns[k * stride_ + i] = row[k];
+        }
+        GP there = gp_;  // distances are the same, so this is the same model
+        there.by_column = columns.data();
+        return preferred(there, how, by);
+    }
+
+  private:
+    double preferred(const GP &gp, const Stretching &how, Numbers &by) const {
         const Numbers low(d_, -how.most), high(d_, how.most);
         const double variance = how.spread * how.spread, start = gp_.likelihood - jacobian_[gp_.version];
-        double *work = scratch(stretched_room(gp_));
+        double *work = scratch(stretched_room(gp));
         auto value = [&](const double *x, double *slope) {
-            double f = run_.stretched(gp_, x, slope, nullptr, work);
+            double f = run_.stretched(gp, x, slope, nullptr, work);
             for (std::size_t k = 0; k < d_; ++k) {
                 f -= 0.5 * x[k] * x[k] / variance;
                 slope[k] -= x[k] / variance;
@@ -386,17 +402,6 @@ class LocalGP {
         return ascend(run_, value, d_, by.data(), low.data(), high.data(), how.evaluations, how.enough, how.least) - start;
     }
 
-    // The same along axes of their own, which are found first.
-    double preferred_axes(const Stretching &how, Numbers &axes, Numbers &by) const {
-        axes = eigenvectors(metric(), d_);
-        Numbers z(n_ * d_);
-        for (std::size_t i = 0; i < n_; ++i) turned(z_.data() + i * d_, axes.data(), d_, z.data() + i * d_);
-        // distances are the same, so this is the same model: nothing is searched for
-        const LocalGP same(run_, {n_, d_, std::move(z), y_, jacobian_}, {relative_length_}, {gp_.trend}, {gp_.noise}, {0, 0, 0});
-        return same.preferred(how, by);
-    }
-
-  private:
     Numbers metric() const {
         Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
         run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
@@ -538,8 +543,8 @@ inline Shape shaped(const double *points, std::size_t n, std::size_t d, const do
     auto turning = [&] { return how.turns > 0 && model->noise() < how.sure; };
     for (std::size_t rounds = !how.at_all ? 0 : turning() ? how.turns : 1; rounds > 0; --rounds) {
         Numbers by(d, 0.0), its_axes, along(d, 0.0), next(d * d);
-        const double gain = model->preferred(stretching, by);
-        if (turning() && model->preferred_axes(stretching, its_axes, along) > std::max(gain + how.turn_worth * columns, worth)) {
+        const double gain = model->preferred(stretching, by), enough = std::max(gain + how.turn_worth * columns, worth);
+        if (turning() && model->preferred_axes(stretching, its_axes, along) > enough) {
             for (std::size_t i = 0; i < d * d; ++i) its_axes[i] *= std::exp(along[i % d]);
             for (std::size_t i = 0; i < d && !axes.empty(); ++i) turned(axes.data() + i * d, its_axes.data(), d, next.data() + i * d);
             axes = axes.empty() ? its_axes : next;

@@ -9,7 +9,7 @@ namespace boke {
 
 // Those of a symmetric matrix (d, d), as columns.
 inline std::vector<double> eigenvectors(std::vector<double> A, std::size_t d) {
-    std::vector<double> V(d * d, 0.0);
+    std::vector<double> V(d * d, 0.0), columns(d * d);  // V by rows: they are read one after the other
     double small = 0.0;
     for (std::size_t i = 0; i < d; ++i) V[i * d + i] = 1.0;
     for (const double entry : A) small = std::max(small, 1e-15 * std::abs(entry));
@@ -26,14 +26,16 @@ inline std::vector<double> eigenvectors(std::vector<double> A, std::size_t d) {
                 if (!(std::abs(A[i * d + j]) > small)) continue;
                 large = true;
                 const double cot = (A[j * d + j] - A[i * d + i]) / (2.0 * A[i * d + j]);
-                const double tan = std::copysign(1.0, cot) / (std::abs(cot) + std::hypot(1.0, cot));
-                const double cos = 1.0 / std::hypot(1.0, tan), sin = tan * cos;
+                const double tan = std::copysign(1.0, cot) / (std::abs(cot) + std::sqrt(1.0 + cot * cot));
+                const double cos = 1.0 / std::sqrt(1.0 + tan * tan), sin = tan * cos;
                 for (std::size_t k = 0; k < d; ++k) rotate(A[k * d + i], A[k * d + j], cos, sin);
                 for (std::size_t k = 0; k < d; ++k) rotate(A[i * d + k], A[j * d + k], cos, sin);
-                for (std::size_t k = 0; k < d; ++k) rotate(V[k * d + i], V[k * d + j], cos, sin);
+                for (std::size_t k = 0; k < d; ++k) rotate(V[i * d + k], V[j * d + k], cos, sin);
             }
     }
-    return V;
+    for (std::size_t i = 0; i < d; ++i)
+        for (std::size_t k = 0; k < d; ++k) columns[k * d + i] = V[i * d + k];
+    return columns;
 }
 
 }  // namespace boke
