@@ -95,10 +95,10 @@ def _posterior_mean(fitted: Any, low: Array, high: Array, space: Any, rng: np.ra
     return X, fitted.model.predict(np.ascontiguousarray(fitted.z(X)))[0]
 
 
-def _times(factor: float) -> Callable[[int], int]:
+def _times(factor: float) -> Callable[..., int]:
     """Another number of observations of a local model."""
     usual = local.nearest
-    return lambda d: round(factor * usual(d))
+    return lambda *of: round(factor * usual(*of))
 
 
 PLAIN: dict[str, object] = {"local__shaped": shape.plain_shaped}
@@ -123,7 +123,7 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)), **PLAIN)),
     "nearest": ("half of the nearest observations", Patched(BOKELocal(n_init=0), local__nearest=_times(0.5))),
     "more": ("twice as many nearest observations", Patched(BOKELocal(n_init=0), local__nearest=_times(2.0))),
-    "as_many": ("48 nearest observations in all dimensions", Patched(BOKELocal(n_init=0), local__nearest=lambda _: 48)),
+    "as_many": ("48 nearest observations in all dimensions", Patched(BOKELocal(n_init=0), local__nearest=lambda *_: 48)),
     "columns": ("all candidates differ in all columns", Patched(BOKELocal(n_init=0), local__candidates=_box_only)),
     "climb": ("candidates only, no climb", Patched(BOKELocal(n_init=0), local__EVALUATIONS=1)),
     "drawn": ("no drawn functions under noise", Patched(BOKELocal(n_init=0), local__DRAWN=0.0)),
