@@ -514,7 +514,7 @@ def test_whether_values_come_back():
 
 @pytest.mark.parametrize(
     ("d", "counts"),
-    [(1, [32, 32, 32]), (2, [32, 32, 32]), (5, [48, 80, 80]), (10, [64, 128, 128]), (20, [96, 128, 128])],
+    [(1, [32, 32, 32]), (2, [32, 32, 32]), (5, [48, 80, 80]), (10, [64, 104, 104]), (20, [96, 104, 104])],
 )
 def test_models_grow_with_what_a_search_has_asked_for(d, counts, monkeypatch):
     assert [local.nearest(d, answered) for answered in (200, 700, 10**6)] == counts

@@ -23,7 +23,7 @@ from boke.shape import LEARNING, shaped
 from boke.space import Array, Mask, Space
 from boke.warp import unwarped
 
-FEW, MANY = 64, 128  # observations of a local model, at most: in a short search, and in a long one
+FEW, MANY = 64, 104  # observations of a local model, at most: in a short search, and in a long one
 ROOM = 40  # trials asked for that make room for d more observations
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 20  # screened, climbed from, evaluations of each climb
