@@ -101,6 +101,10 @@ def _times(factor: float) -> Callable[..., int]:
     return lambda *of: round(factor * usual(*of))
 
 
+def _always(count: int) -> Callable[..., int]:
+    return lambda *_: count
+
+
 PLAIN: dict[str, object] = {"local__shaped": shape.plain_shaped}
 QUIET = local.Noise(math.inf, 0, 0.0)
 WHOLE = TrustRegion(start=0.8, grow=1.0, shrink=1.0)
@@ -123,7 +127,7 @@ VARIANTS: dict[str, tuple[str, Patched]] = {
     "length": ("one length scale", Patched(BOKELocal(n_init=0), gp__fit=_fitted_with(lengths=(1.2,)), **PLAIN)),
     "nearest": ("half of the nearest observations", Patched(BOKELocal(n_init=0), local__nearest=_times(0.5))),
     "more": ("twice as many nearest observations", Patched(BOKELocal(n_init=0), local__nearest=_times(2.0))),
-    "as_many": ("48 nearest observations in all dimensions", Patched(BOKELocal(n_init=0), local__nearest=lambda *_: 48)),
+    "as_many": ("48 nearest observations in all dimensions", Patched(BOKELocal(n_init=0), local__nearest=_always(48))),
     "columns": ("all candidates differ in all columns", Patched(BOKELocal(n_init=0), local__candidates=_box_only)),
     "climb": ("candidates only, no climb", Patched(BOKELocal(n_init=0), local__EVALUATIONS=1)),
     "drawn": ("no drawn functions under noise", Patched(BOKELocal(n_init=0), local__DRAWN=0.0)),
