@@ -14,6 +14,7 @@ constexpr std::size_t TILE = 64;  // groups that stay in the first cache while a
 constexpr std::size_t AT_HAND = 24 << 10;  // and their bytes
 constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
 constexpr std::size_t EARLY = 16; // and again after so many more
+constexpr std::size_t GROUPS_SOON = 4;  // groups of columns after which a hopeless block of a coarse copy is given up
 
 // Squared distances of one query to N groups, whose sums do not wait for each other. Where all are beyond `limit` they may be
 // given up, and are only known to be beyond it.
@@ -406,7 +407,6 @@ void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
 
 bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
                              int limit, int *away) {
-    constexpr std::size_t EARLY = 4;  // groups after which a hopeless block is given up
     bool within = true;
 #if defined(__AVX2__)
     // There are instructions for the products of bytes, added in pairs, and for pairs of these: four columns become one.
@@ -415,7 +415,7 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
     __m256i sum[VECTORS];
     for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = _mm256_setzero_si256();
     for (std::size_t g = 0; g < groups && within;) {
-        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g) {
             int four, counted;
             __builtin_memcpy(&four, query + g * TOGETHER, sizeof four);
@@ -435,7 +435,7 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
 #else
     for (std::size_t i = 0; i < BLOCK; ++i) away[i] = 0;
     for (std::size_t g = 0; g < groups && within;) {
-        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g)
             for (std::size_t i = 0; i < BLOCK; ++i)
                 for (std::size_t j = 0; j < TOGETHER; ++j) {
@@ -452,7 +452,7 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
 
 bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
                               int limit, int *away) {
-    constexpr std::size_t EARLY = 4, WIDE = 32, VECTORS = BLOCK * TOGETHER / WIDE;
+    constexpr std::size_t WIDE = 32, VECTORS = BLOCK * TOGETHER / WIDE;
     typedef unsigned char Codes __attribute__((vector_size(WIDE)));
     typedef unsigned Points __attribute__((vector_size(WIDE)));  // of four codes each
     typedef int Distances __attribute__((vector_size(WIDE)));
@@ -464,7 +464,7 @@ bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *
     auto larger = [](const Codes &a, const Codes &b) { return a > b ? a : b; };
     Codes most[VECTORS] = {};
     for (std::size_t g = 0;;) {
-        const std::size_t next = g == 0 && EARLY < groups ? EARLY : groups;
+        const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g) {
             const Codes at = repeated(query + g * TOGETHER), which = repeated(mask + g * TOGETHER);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
