@@ -259,6 +259,29 @@ def test_a_settled_region_of_a_rugged_function_is_averaged_every_other_time(monk
     assert seen == [{}, {"average": True}, {}]
 
 
+def test_a_cluster_around_the_best_point_is_not_taken_for_noise(monkeypatch):
+    """Among far observations it is one point to a model, with many values."""
+    space, clusters = Space.of([(0, 1)] * 2), []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        far = 0.05 * rng.standard_normal((60, 2))
+        X = 0.3 + np.vstack([np.zeros((1, 2)), 1e-7 * rng.standard_normal((18, 2)), far])
+        clusters.append(Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X))))
+    for data in clusters:
+        assert local.fit(data, space, data.best).noise is None and local._quiet(data, space)
+        assert local._cluster(data.nearest(data.best, 40, space)[0], space) == 19
+    told = [Data(data.X, np.random.default_rng(1).standard_normal(79), data.silent, data.numbers) for data in clusters]
+    assert all(local.fit(data, space, data.X[0]).noise is not None for data in told)  # there is noise in the cluster
+    monkeypatch.setattr(local, "_cluster", lambda X, space: len(X))
+    assert sum(local.fit(data, space, data.best).noise is not None for data in clusters) > 4
+
+
+def test_a_few_observations_or_repeated_ones_are_no_cluster():
+    space, X = Space.of([(0, 1)] * 2), np.random.default_rng(0).random((30, 2))
+    assert local._cluster(X[:6], space) == 6
+    assert local._cluster(np.vstack([np.repeat(X[:1], 20, axis=0), X]), space) == 50
+
+
 def test_gridded_columns_are_not_probed():
     space = Space({"a": Int(0, 50), "b": Float(0, 1)})
     data = noisy(space, 60)

@@ -57,6 +57,7 @@ QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels whe
 TURNS = 3  # times that the axes of a model may turn
 EARLIEST = 24  # observations from which on they may, and no fewer than a metric has entries
 RUGGED = 0.2  # side below which a region of a rugged function has settled
+DENSE = 100.0  # times as far as the observations of a cluster: there they are one point, whose values differ
 
 
 class LocalModel(NamedTuple):
@@ -364,9 +365,12 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
     rugged = unprobed = False
     for last in (False, True):
         X, y = data.nearest(center, count, space)
-        points, origin = features(X, space), features(center[None], space)[0]
-        turns = TURNS if space.smooth and d > 1 and len(X) >= _least_to_turn(d) else 0
-        model, frame = shaped(points, y, origin, noises, start, shape, turns=turns, learns=not last)
+        first = noises, start, shape
+        model, frame = _shaped(X, y, center, space, *first, learns=not last)
+        if not last and _noisy(model) and (some := _cluster(X, space)) < len(X):
+            alone = _shaped(X[:some], y[:some], center, space, *first)
+            if not _noisy(alone[0]):
+                X, y, (model, frame) = X[:some], y[:some], alone
         share, version = model.hyperparameters[2], model.hyperparameters[-1]
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         if noise is not None and space.smooth and not (last or average):
@@ -395,8 +399,35 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
 def _quiet(data: Data, space: Space) -> bool:
     """Whether a model around the best observation finds no noise: the first of ``fit``, before it takes shape."""
     X, y = data.nearest(data.best, nearest(space.dim, data.answered), space)
-    model, _ = shaped(features(X, space), y, features(data.best[None], space)[0], learns=False)
-    return bool(model.hyperparameters[2] < FAINT.share)
+    if not _noisy(_shaped(X, y, data.best, space, learns=False)[0]):
+        return True
+    some = _cluster(X, space)
+    return some < len(X) and not _noisy(_shaped(X[:some], y[:some], data.best, space, learns=False)[0])
+
+
+def _shaped(X: Array, y: Array, center: Array, space: Space, *first: Any, learns: bool = True) -> tuple[Any, Frame]:
+    """A model of observations X (n, d) with values y (n,) and its frame; ``first`` is where they begin."""
+    turns = TURNS if space.smooth and space.dim > 1 and len(X) >= _least_to_turn(space.dim) else 0
+    origin = features(center[None], space)[0]
+    return shaped(features(X, space), y, origin, *first, turns=turns, learns=learns)
+
+
+def _noisy(model: Any) -> bool:
+    return bool(model.hyperparameters[2] >= FAINT.share)
+
+
+def _cluster(X: Array, space: Space) -> int:
+    """How many of the rows of X (n, d), nearest to the first one first, are no more than DENSE times as far from it as
+    those that a quadratic takes. All, if so many are the same point.
+
+    Where a search has closed in on a point, the model's other observations are from long before. In its one length the
+    cluster is a point then, and its values, which it has many of, look like noise.
+    """
+    enough = (space.dim + 1) * (space.dim + 2) // 2
+    if len(X) <= enough:
+        return len(X)
+    away = squared_distances(features(X[:1], space), features(X, space))[0]
+    return int(np.count_nonzero(away <= DENSE**2 * away[enough])) if away[enough] > 0.0 else len(X)
 
 
 def _deviation(model: Any, y: Array) -> float:
