@@ -207,7 +207,8 @@ def test_eigenvectors(d):
         np.testing.assert_allclose(V, rotations.plain_eigenvectors(A), atol=1e-12)
         np.testing.assert_allclose(V.T @ V, np.eye(d), atol=1e-12)
         inside = V.T @ A @ V
-        np.testing.assert_allclose(inside, np.diag(np.diag(inside)), atol=1e-12 * max(1.0, np.abs(A).max(initial=0.0)))
+        limit = 2.0 * rotations.NEGLIGIBLE * np.abs(A).max(initial=0.0)
+        np.testing.assert_allclose(inside, np.diag(np.diag(inside)), atol=limit + 1e-12)
 
 
 def valley(angle, n=40):

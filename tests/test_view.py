@@ -199,7 +199,7 @@ def test_runs_are_one_sorted_list(batches, dead, start, count):
     living = [(k, n) for k, n in pairs if n not in dead]
     assert runs.order(alive).tolist() == [n for _, n in sorted(living)]
     ahead = sorted(living, key=lambda pair: ((pair[0] - start) % 2**64, pair[1]))
-    assert runs.after(start, count, alive).tolist() == [n for _, n in ahead[:count]]
+    assert list(zip(*(c.tolist() for c in runs.after(start, count, alive)), strict=True)) == ahead[:count]
     asked = np.arange(45, dtype=np.uint64)
     assert runs.has(asked, alive).tolist() == [any(k == key for k, _ in living) for key in range(45)]
 

@@ -162,26 +162,29 @@ class Runs:
         parts = [numbers[slice(*np.searchsorted(keys, ends))] for keys, numbers in self._runs]
         return np.concatenate([*parts, np.empty(0, np.int64)])
 
-    def after(self, start: int, count: int, alive: Callable[[Numbers], Mask]) -> Numbers:
-        """The ``count`` living numbers (fewer if there are fewer) whose keys come next from ``start``, cyclically."""
+    def after(self, start: int, count: int, alive: Callable[[Numbers], Mask]) -> tuple[Keys, Numbers]:
+        """The next ``count`` living keys (fewer if there are fewer) from ``start``, cyclically, and their numbers."""
         ahead = count
         while self._runs:
             parts, seen, whole = [], 2**64 - 1, True
             for keys, numbers in self._runs:
                 at = int(np.searchsorted(keys, np.uint64(start)))
-                rows = (at + np.arange(min(ahead, len(keys)))) % len(keys)
+                rows = slice(at, at + ahead)
+                if at + ahead > len(keys):
+                    rows = (at + np.arange(min(ahead, len(keys)))) % len(keys)
                 away = keys[rows] - np.uint64(start)  # modulo 2⁶⁴: how far ahead on the circle
                 parts.append((away, numbers[rows]))
-                if len(rows) < len(keys):
+                if ahead < len(keys):
                     seen, whole = min(seen, int(away[-1])), False
             away, found = (np.concatenate(column) for column in zip(*parts, strict=True))
             living = alive(found)
             if not whole:
                 living &= away < np.uint64(seen)  # from what was last seen of a run on, others may come first
             if whole or np.count_nonzero(living) >= count:
-                return by_key(away[living], found[living])[1][:count]
+                away, found = by_key(away[living], found[living])
+                return away[:count] + np.uint64(start), found[:count]
             ahead *= 2
-        return np.empty(0, np.int64)
+        return np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
 def _merged(a: tuple[Keys, Numbers], b: tuple[Keys, Numbers]) -> tuple[Keys, Numbers]:

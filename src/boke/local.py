@@ -147,7 +147,7 @@ def _usual(d: int, region: TrustRegion, count: int) -> Any:
     turns = TURNS, _least_to_turn(d)
     return NATIVE.Usual(
         sobol_integers(CANDIDATES, d), *few, count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
-        region.patient(d), region.rule, TOPS, EVALUATIONS,
+        DENSE, region.patient(d), region.rule, TOPS, EVALUATIONS,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from boke.compiled import NATIVE
 from boke.space import Array
 
+NEGLIGIBLE = 1e-8  # of entries beside the diagonal, relative to the largest
+
 
 def turned(Z: Array, matrix: Array) -> Array:
     """Z (n, d) times a matrix (d, d)."""
@@ -16,7 +18,10 @@ def turned(Z: Array, matrix: Array) -> Array:
 
 
 def eigenvectors(A: Array) -> Array:
-    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine."""
+    """The eigenvectors of a symmetric matrix (d, d), as columns: Jacobi's rotations, the same on every machine.
+
+    They are at right angles to rounding, and leave beside the diagonal what is NEGLIGIBLE.
+    """
     if NATIVE is None:
         return plain_eigenvectors(A)
     return np.asarray(NATIVE.eigenvectors(np.ascontiguousarray(A)))
@@ -28,7 +33,7 @@ def plain_eigenvectors(A: Array) -> Array:
     Each rotation makes an entry beside the diagonal zero; a few rounds over all of them are enough.
     """
     d = len(A)
-    A, V, small = A.copy(), np.eye(d), 1e-15 * np.abs(A).max(initial=0.0)
+    A, V, small = A.copy(), np.eye(d), NEGLIGIBLE * np.abs(A).max(initial=0.0)
     for _ in range(20):
         large = False
         for i in range(d):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
-from boke.keys import Keys, Numbers, Runs, Taken, row_keys
+from boke.keys import Keys, Numbers, Runs, Taken, by_key, row_keys
 from boke.pool import Pool
 from boke.space import Array, Mask, Space
 
@@ -130,7 +130,7 @@ class Index:
         if self._best is None and self._above is None:
             self._consider(self._all())
         if self._flat:
-            return int(self._content.after(0, 1, self._counts)[0])
+            return int(self._content.after(0, 1, self._counts)[1][0])
         return min((-np.inf, *which[1:]) for which in (self._best, self._above) if which is not None)[2]
 
     def nearest(self, x: Array, k: int) -> Numbers:
@@ -159,7 +159,7 @@ class Index:
         values = self.values(rows)
         return rows, alone if self._flat else alone | (values > np.maximum(before, self._range()[0])), values
 
-    def after(self, start: int, count: int) -> Numbers:
+    def after(self, start: int, count: int) -> tuple[Keys, Numbers]:
         return self._content.after(start, count, self._counts)
 
     def has(self, rows: Array) -> Mask:
@@ -348,10 +348,11 @@ class View(Data):
     def sample(self, count: int, start: int, extra: int, space: Space) -> Data:
         if (index := self._current) is None:
             return super().sample(count, start, extra, space)
-        rows = np.union1d(index.after(start, count), index.nearest(self.best, extra))
-        keys = index.keys(rows)
-        order = np.argsort(keys, kind="stable")
-        rows, keys = rows[order], keys[order]
+        keys, rows = index.after(start, count)
+        near = index.nearest(self.best, extra)
+        keys, rows = by_key(np.concatenate([keys, index.keys(near)]), np.concatenate([rows, near]))
+        once = np.append(True, rows[1:] != rows[:-1])
+        keys, rows = keys[once], rows[once]
         return Data(
             index.columns.x[rows], index.values(rows), self.silent, rows, index.columns.asked_at[rows] >= 0, keys
         )

@@ -315,7 +315,7 @@ class LocalGP {
     // The same for axes of their own, the eigenvectors of the slopes in the metric, as columns: these first.
     nb::tuple axes(double spread, double most, std::size_t evaluations, double enough, double least) const {
         Numbers axes, by(d_, 0.0);
-        const double gain = unlocked([&] { return preferred_axes({spread, most, evaluations, enough, least}, axes, by); });
+        const double gain = unlocked([&] { return preferred_axes({spread, most, evaluations, enough, least}, metric(), axes, by); });
         return nb::make_tuple(array(axes, {d_, d_}), array(by, {d_}), gain);
     }
 
@@ -370,12 +370,18 @@ class LocalGP {
     const double *values() const { return y_.data() + gp_.version * n_; }  // of the version in use
     std::size_t size() const { return n_; }
 
-    // From zeros `by` become what the likelihood prefers, which gains so much.
-    double preferred(const Stretching &how, Numbers &by) const { return preferred(gp_, how, by); }
+    // From zeros `by` become what the likelihood prefers, which gains so much. The slopes in the metric, if they are known,
+    // save an evaluation.
+    double preferred(const Stretching &how, Numbers &by, const Numbers &metric = {}) const {
+        Numbers slopes(metric.empty() ? 0 : d_);
+        for (std::size_t k = 0; k < slopes.size(); ++k) slopes[k] = metric[k * d_ + k];
+        return preferred(gp_, how, by, std::move(slopes));
+    }
 
     // The same along axes of their own, which are found first.
-    double preferred_axes(const Stretching &how, Numbers &axes, Numbers &by) const {
-        axes = eigenvectors(metric(), d_);
+    double preferred_axes(const Stretching &how, const Numbers &metric, Numbers &axes, Numbers &by) const {
+        Axes found = eigenvectors(metric, d_);
+        axes = std::move(found.vectors);
         Numbers row(d_), columns(d_ * stride_, 0.0);
         for (std::size_t i = 0; i < n_; ++i) {
             turned(z_.data() + i * d_, axes.data(), d_, row.data());
@@ -383,15 +389,28 @@ class LocalGP {
         }
         GP there = gp_;  // distances are the same, so this is the same model
         there.by_column = columns.data();
-        return preferred(there, how, by);
+        return preferred(there, how, by, std::move(found.values));
+    }
+
+    // The slopes (d, d) of the likelihood in a matrix that the columns are multiplied with
+    Numbers metric() const {
+        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
+        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
+        return metric;
     }
 
   private:
-    double preferred(const GP &gp, const Stretching &how, Numbers &by) const {
+    // `first` are the slopes at zeros, where they are known.
+    double preferred(const GP &gp, const Stretching &how, Numbers &by, Numbers first) const {
         const Numbers low(d_, -how.most), high(d_, how.most);
         const double variance = how.spread * how.spread, start = gp_.likelihood - jacobian_[gp_.version];
         double *work = scratch(stretched_room(gp));
         auto value = [&](const double *x, double *slope) {
+            if (!first.empty()) {
+                std::copy(first.begin(), first.end(), slope);
+                first.clear();
+                return start;
+            }
             double f = run_.stretched(gp, x, slope, nullptr, work);
             for (std::size_t k = 0; k < d_; ++k) {
                 f -= 0.5 * x[k] * x[k] / variance;
@@ -400,12 +419,6 @@ class LocalGP {
             return f;
         };
         return ascend(run_, value, d_, by.data(), low.data(), high.data(), how.evaluations, how.enough, how.least) - start;
-    }
-
-    Numbers metric() const {
-        Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
-        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
-        return metric;
     }
 
     double median_unit() {
@@ -543,8 +556,9 @@ inline Shape shaped(const double *points, std::size_t n, std::size_t d, const do
     auto turning = [&] { return how.turns > 0 && model->noise() < how.sure; };
     for (std::size_t rounds = !how.at_all ? 0 : turning() ? how.turns : 1; rounds > 0; --rounds) {
         Numbers by(d, 0.0), its_axes, along(d, 0.0), next(d * d);
-        const double gain = model->preferred(stretching, by), enough = std::max(gain + how.turn_worth * columns, worth);
-        if (turning() && model->preferred_axes(stretching, its_axes, along) > enough) {
+        const Numbers metric = turning() ? model->metric() : Numbers();
+        const double gain = model->preferred(stretching, by, metric), enough = std::max(gain + how.turn_worth * columns, worth);
+        if (turning() && model->preferred_axes(stretching, metric, its_axes, along) > enough) {
             for (std::size_t i = 0; i < d * d; ++i) its_axes[i] *= std::exp(along[i % d]);
             for (std::size_t i = 0; i < d && !axes.empty(); ++i) turned(axes.data() + i * d, its_axes.data(), d, next.data() + i * d);
             axes = axes.empty() ? its_axes : next;

@@ -202,7 +202,7 @@ std::vector<std::size_t> spread(Matrix rows, double gap, std::size_t count) {
 Result axes(Matrix matrix) {
     const std::size_t d = matrix.shape(0);
     if (matrix.shape(1) != d) throw std::invalid_argument("The matrix must be square.");
-    return made(eigenvectors(std::vector<double>(matrix.data(), matrix.data() + d * d), d), {d, d});
+    return made(eigenvectors(std::vector<double>(matrix.data(), matrix.data() + d * d), d).vectors, {d, d});
 }
 
 nb::tuple all_warped(Vector y, const std::vector<double> &lengths, const std::vector<double> &earned) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -23,6 +24,7 @@ namespace boke {
 namespace {
 
 constexpr double ROUNDED = 1e-9;  // of a distance, relative, whoever measures it
+constexpr double STEPS = 127.0;   // of a code in the unit interval
 
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const std::uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
@@ -51,14 +53,14 @@ struct Query {
 struct Length {
     static void join(int &away, int step) { away += step * step; }  // enough for 130,000 columns
     static void join(double &away, double step) { away += step * step; }
-    static double length(int away) { return std::sqrt(static_cast<double>(away)); }
+    static double length(double away) { return std::sqrt(away); }
     static double away(double length) { return length * length; }
 };
 
 struct Largest {
     static void join(int &away, int step) { away = std::max(away, step); }
     static void join(double &away, double step) { away = std::max(away, std::abs(step)); }
-    static double length(int away) { return away; }
+    static double length(double away) { return away; }
     static double away(double length) { return length; }
 };
 
@@ -71,6 +73,13 @@ void gaps(const Piece &piece, const Query &query, std::vector<int> &away) {
         const int at = query.codes[j];
         for (std::size_t b = 0; b < piece.blocks; ++b) Metric::join(away[b], std::max({low[b] - at, at - high[b], 0}));
     }
+}
+
+// Memory that is asked for before its turn: blocks lie far apart, and so do the points.
+constexpr std::size_t LINE = 64, BLOCKS_AHEAD = 4, POINTS_AHEAD = 8;
+
+inline void fetch(const void *begin, std::size_t size) {
+    for (std::size_t i = 0; i < size; i += LINE) __builtin_prefetch(static_cast<const char *>(begin) + i);
 }
 
 struct Found {
@@ -86,6 +95,7 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
     std::uint8_t places[BLOCK];
     std::vector<Found> found;
     std::vector<int> gap;
+    std::vector<std::size_t> left;
     std::size_t room = 2 * k;
     auto narrow = [&] {
         if (found.size() < k) return;
@@ -121,8 +131,14 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
         gaps<Metric>(*piece, query, gap);
         const std::size_t nearest = static_cast<std::size_t>(std::min_element(gap.begin(), gap.end()) - gap.begin());
         if (gap[nearest] <= limit) look(nearest);
+        left.clear();
         for (std::size_t b = 0; b < piece->blocks; ++b)
-            if (gap[b] <= limit && b != nearest) look(b);
+            if (gap[b] <= limit && b != nearest) left.push_back(b);
+        const std::size_t size = piece->groups * TOGETHER * BLOCK;
+        for (std::size_t i = 0; i < left.size(); ++i) {
+            if (i + BLOCKS_AHEAD < left.size()) fetch(piece->codes + left[i + BLOCKS_AHEAD] * size, size);
+            if (gap[left[i]] <= limit) look(left[i]);
+        }
     }
     narrow();
     return found;
@@ -134,14 +150,32 @@ std::vector<std::int64_t> search(Away measure, const std::vector<Piece> &pieces,
     std::vector<Found> found = candidates<Metric>(measure, pieces, n, query, alive, k, slack);
     std::vector<std::int64_t> rows;
     if (query.points && found.size() > k) {
-        std::vector<double> exact(found.size(), 0.0);
-        for (std::size_t i = 0; i < found.size(); ++i) {
-            const double *x = query.points + static_cast<std::size_t>(found[i].row) * query.d;
-            for (std::size_t j = 0; j < query.columns; ++j) Metric::join(exact[i], x[j] - query.point[j]);
-        }
-        std::vector<double> sorted = exact;
-        std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end());
-        const double limit = sorted[k - 1] * (1.0 + ROUNDED);
+        auto point = [&](std::size_t i) { return query.points + static_cast<std::size_t>(found[i].row) * query.d; };
+        std::vector<double> exact;
+        auto measured = [&] {
+            for (std::size_t i = exact.size(); i < found.size(); ++i) {
+                if (i + POINTS_AHEAD < found.size()) fetch(point(i + POINTS_AHEAD), query.columns * sizeof(double));
+                double away = 0.0;
+                for (std::size_t j = 0; j < query.columns; ++j) Metric::join(away, point(i)[j] - query.point[j]);
+                exact.push_back(away);
+            }
+        };
+        auto kth = [&] {
+            std::vector<double> sorted = exact;
+            std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end());
+            return sorted[k - 1] * (1.0 + ROUNDED);
+        };
+        // The k nearest by their codes say how near the others have to be, whose codes are off by half of the slack.
+        std::vector<Found> others;
+        std::nth_element(found.begin(), found.begin() + (k - 1), found.end(), [](const Found &a, const Found &b) { return a.away < b.away; });
+        std::swap(found, others);
+        found.assign(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(k));
+        measured();
+        const double beyond = Metric::away(Metric::length(kth()) * STEPS + 0.5 * slack);
+        std::copy_if(others.begin() + static_cast<std::ptrdiff_t>(k), others.end(), std::back_inserter(found),
+                     [&](const Found &one) { return one.away <= beyond; });
+        measured();
+        const double limit = kth();
         for (std::size_t i = 0; i < found.size(); ++i)
             if (exact[i] <= limit) rows.push_back(found[i].row);
     } else {

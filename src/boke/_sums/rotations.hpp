@@ -7,12 +7,19 @@
 
 namespace boke {
 
-// Those of a symmetric matrix (d, d), as columns.
-inline std::vector<double> eigenvectors(std::vector<double> A, std::size_t d) {
-    std::vector<double> V(d * d, 0.0), columns(d * d);  // V by rows: they are read one after the other
+constexpr double NEGLIGIBLE = 1e-8;  // of entries beside the diagonal, relative to the largest
+
+// Those of a symmetric matrix (d, d), as columns; and what is on the diagonal then, the eigenvalues.
+struct Axes {
+    std::vector<double> vectors, values;
+};
+
+inline Axes eigenvectors(std::vector<double> A, std::size_t d) {
+    std::vector<double> V(d * d, 0.0);  // by rows: they are read one after the other
+    Axes axes{std::vector<double>(d * d), std::vector<double>(d)};
     double small = 0.0;
     for (std::size_t i = 0; i < d; ++i) V[i * d + i] = 1.0;
-    for (const double entry : A) small = std::max(small, 1e-15 * std::abs(entry));
+    for (const double entry : A) small = std::max(small, NEGLIGIBLE * std::abs(entry));
     auto rotate = [](double &a, double &b, double cos, double sin) {
         const double first = a * cos + b * -sin;
         b = a * sin + b * cos;
@@ -33,9 +40,11 @@ inline std::vector<double> eigenvectors(std::vector<double> A, std::size_t d) {
                 for (std::size_t k = 0; k < d; ++k) rotate(V[i * d + k], V[j * d + k], cos, sin);
             }
     }
-    for (std::size_t i = 0; i < d; ++i)
-        for (std::size_t k = 0; k < d; ++k) columns[k * d + i] = V[i * d + k];
-    return columns;
+    for (std::size_t i = 0; i < d; ++i) {
+        axes.values[i] = A[i * d + i];
+        for (std::size_t k = 0; k < d; ++k) axes.vectors[k * d + i] = V[i * d + k];
+    }
+    return axes;
 }
 
 }  // namespace boke

@@ -36,12 +36,12 @@ class Usual {
     Usual(nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> sobol, std::size_t few, double share,
           std::size_t nearest, const Numbers &lengths, const Numbers &trends, const Numbers &noises, const std::vector<std::size_t> &start,
           const Numbers &warps, const Numbers &earned, const Numbers &rule, std::size_t stretches, std::size_t turns,
-          std::size_t turning_from, double faint, std::size_t patience, const Numbers &region, std::size_t tops, std::size_t evaluations,
+          std::size_t turning_from, double faint, double dense, std::size_t patience, const Numbers &region, std::size_t tops, std::size_t evaluations,
           const std::string &instructions)
         : digits_(sobol.data(), sobol.data() + sobol.size()), d_(sobol.shape(1)), few_(few), share_(share), nearest_(nearest),
           grids_{lengths, trends, noises, start, warps, earned}, plain_(learning(rule, stretches, 0, false)),
           learns_(learning(rule, stretches, 0, d_ > 1)), turns_(learning(rule, stretches, turns, d_ > 1)), turning_from_(turning_from),
-          faint_(faint), patience_(patience), region_(region), tops_(tops), evaluations_(evaluations), run_(pick(instructions).gp) {
+          faint_(faint), dense_(dense), patience_(patience), region_(region), tops_(tops), evaluations_(evaluations), run_(pick(instructions).gp) {
         if (d_ == 0 || few > sobol.shape(0) || tops > sobol.shape(0) || nearest == 0 || region.size() != 6 || warps.empty() ||
             earned.size() != warps.size())
             throw std::invalid_argument("Shapes do not agree.");
@@ -67,7 +67,7 @@ class Usual {
             const double settled = region_[3];
             const double *best = seen.X + largest(seen.y, n) * d_;
             if (!aside.has(number) || !(search.side < settled)) return improved(seen, best, search.side, false, random.data(), points, values);
-            if (search.at < 0 || !quiet(*around(seen, best, plain_).shape.model)) return false;
+            if (search.at < 0 || !quiet(around(seen, best, false))) return false;
             const std::int64_t *found = std::find(numbers.data(), numbers.data() + n, outcomes.numbers[static_cast<std::size_t>(search.at)]);
             return improved(seen, seen.X + (found - numbers.data()) * static_cast<std::ptrdiff_t>(d_), search.second, true, random.data(),
                             points, values);
@@ -87,27 +87,41 @@ class Usual {
         Shape shape;
     };
 
-    bool quiet(const LocalGP &model) const { return model.noise() < faint_; }
+    bool quiet(const Around &found) const { return found.shape.model->noise() < faint_; }
 
-    // A model of the nearest observations
-    Around around(const Seen &seen, const double *center, const Learning &how) const {
+    // A model of the nearest observations or, if it is not quiet, of a cluster among them
+    Around around(const Seen &seen, const double *center, bool learns) const {
+        const std::vector<Near> near = nearest(seen.X, seen.n, d_, center, nearest_);
+        Around found = around(seen, center, near, near.size(), learns);
+        if (quiet(found)) return found;
+        const std::size_t enough = (d_ + 1) * (d_ + 2) / 2;
+        if (near.size() <= enough || !(near[enough].away > 0.0)) return found;
+        const double limit = dense_ * dense_ * near[enough].away;
+        std::size_t some = enough;
+        while (some < near.size() && near[some].away <= limit) ++some;
+        if (some == near.size()) return found;
+        Around alone = around(seen, center, near, some, learns);
+        return quiet(alone) ? alone : found;
+    }
+
+    Around around(const Seen &seen, const double *center, const std::vector<Near> &near, std::size_t some, bool learns) const {
         Around found;
         Numbers y;
-        for (const Near &one : nearest(seen.X, seen.n, d_, center, nearest_)) {
-            const double *x = seen.X + static_cast<std::size_t>(one.row) * d_;
+        for (std::size_t i = 0; i < some; ++i) {
+            const double *x = seen.X + static_cast<std::size_t>(near[i].row) * d_;
             found.points.insert(found.points.end(), x, x + d_);
-            y.push_back(seen.y[one.row]);
+            y.push_back(seen.y[near[i].row]);
         }
-        found.shape = kept_shaped(found.points.data(), y.size(), d_, y.data(), center, nullptr, nullptr, grids_, how, run_);
+        const Learning &how = !learns ? plain_ : d_ > 1 && some >= turning_from_ ? turns_ : learns_;
+        found.shape = kept_shaped(found.points.data(), some, d_, y.data(), center, nullptr, nullptr, grids_, how, run_);
         return found;
     }
 
     // Around an observation, or (`own`) to improve on that one itself
     bool improved(const Seen &seen, const double *x, double side, bool own, void *random, Numbers &points, Numbers &values) const {
-        const bool turning = d_ > 1 && std::min(seen.n, nearest_) >= turning_from_;
-        const Around found = around(seen, x, turning ? turns_ : learns_);
+        const Around found = around(seen, x, true);
         const LocalGP &model = *found.shape.model;
-        if (!quiet(model)) return false;
+        if (!quiet(found)) return false;
         const std::size_t chosen = own ? 0 : largest(model.values(), model.size());
         const double *center = own ? x : found.points.data() + chosen * d_;
         Numbers low(d_), high(d_), scale(d_);
@@ -129,7 +143,7 @@ class Usual {
     Grids grids_;
     Learning plain_, learns_, turns_;
     std::size_t turning_from_;
-    double faint_;
+    double faint_, dense_;
     std::size_t patience_;
     Numbers region_;
     std::size_t tops_, evaluations_;
@@ -142,11 +156,11 @@ void bind_usual(nb::module_ &m) {
     nb::class_<Usual>(m, "Usual")
         .def(nb::init<nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>, std::size_t, double, std::size_t,
                       const Numbers &, const Numbers &, const Numbers &, const std::vector<std::size_t> &, const Numbers &, const Numbers &,
-                      const Numbers &, std::size_t, std::size_t, std::size_t, double, std::size_t, const Numbers &, std::size_t, std::size_t,
+                      const Numbers &, std::size_t, std::size_t, std::size_t, double, double, std::size_t, const Numbers &, std::size_t, std::size_t,
                       const std::string &>(),
              nb::arg("sobol"), nb::arg("few"), nb::arg("share"), nb::arg("nearest"), nb::arg("lengths"), nb::arg("trends"), nb::arg("noises"),
              nb::arg("start"), nb::arg("warps"), nb::arg("earned"), nb::arg("rule"), nb::arg("stretches"), nb::arg("turns"),
-             nb::arg("turning_from"), nb::arg("faint"), nb::arg("patience"), nb::arg("region"), nb::arg("tops"), nb::arg("evaluations"),
+             nb::arg("turning_from"), nb::arg("faint"), nb::arg("dense"), nb::arg("patience"), nb::arg("region"), nb::arg("tops"), nb::arg("evaluations"),
              nb::arg("instructions") = "")
         .def("suggest", &Usual::suggest, nb::arg("X"), nb::arg("y"), nb::arg("numbers"), nb::arg("asked").none(), nb::arg("since"),
              nb::arg("ours_first"), nb::arg("ours_salt"), nb::arg("ours_least"), nb::arg("aside_first"), nb::arg("aside_salt"),
