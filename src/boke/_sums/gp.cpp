@@ -36,8 +36,8 @@ INLINE double short_dot(const double *a, const double *b, std::size_t n) {
     return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-// How many rows are kept in registers at once: with more, more of them would lie beyond n
-constexpr std::size_t AT_ONCE = PARTS > 2 ? 2 : 4;
+// How many rows are kept in registers at once: eight sums, so that none waits for its last addition
+constexpr std::size_t AT_ONCE = LANES / PARTS;
 
 // sum[r] -= a[k][r] b[k] for the rows k from `from` to `until`
 template <std::size_t N>
@@ -371,17 +371,25 @@ INLINE void slopes(const GP &gp, const double *linear, const double *squares, st
     if constexpr (N > 1) slopes<N / 2>(gp, linear, squares, c, along, slope, metric);
 }
 
-// The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]); and its slopes in these, or, into
-// `metric` (d * d), in all entries of a matrix that the columns are multiplied with, from the identity on.
-//
-// With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
-double stretched(const GP &gp, const double *by, double *slope, double *metric, double *work) {
-    const std::size_t n = gp.n, d = gp.d, stride = gp.stride, square = stride * stride, row = whole(d);
-    GP own = gp;  // its own places for what differs
-    double *linear = work, *radial = linear + square, *squares = radial + square, *along = squares + stride;
-    own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
-    own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride;
-    own.by_column = own.norms + stride, own.by_row = own.by_column + d * stride;
+// What is made of a model whose columns are stretched
+struct Stretched {
+    GP own;  // with places of its own for what differs
+    double *linear, *radial, *squares, *along, *known;  // known: the variance, and whether nothing is new
+    INLINE Stretched(const GP &gp, double *work) : own(gp) {
+        const std::size_t stride = gp.stride, square = stride * stride;
+        linear = work, radial = linear + square, squares = radial + square, along = squares + stride;
+        own.inverse = along + LANES * stride, own.factor = own.inverse + square, own.alpha = own.factor + stride * own.width;
+        own.squared_pivots = own.alpha + stride, own.norms = own.squared_pivots + stride;
+        own.by_column = own.norms + stride, own.by_row = own.by_column + gp.d * stride;
+        known = own.by_row + whole(gp.d) * stride;
+    }
+};
+
+// The likelihood of the model, less its Jacobian, if column k is stretched by exp(by[k]).
+double stretched(const GP &gp, const double *by, double *work) {
+    const std::size_t n = gp.n, d = gp.d, stride = gp.stride, row = whole(d);
+    Stretched to(gp, work);
+    GP &own = to.own;
     for (std::size_t k = 0; k < d; ++k) {
         const double factor = __builtin_exp(by[k]);
         for (std::size_t i = 0; i < stride; i += LANES)
@@ -397,28 +405,36 @@ double stretched(const GP &gp, const double *by, double *slope, double *metric, 
                 const Lanes r = scaled_root(pairs.squared[k], gp.length), e = decay(r), with = 1.0 + pairs.product[k];
                 const std::size_t at = (i + k) * stride + j;
                 store(own.factor + (i + k) * own.width + j, (1.0 + r + r * r * all(1.0 / 3)) * e + gp.trend * (with * with));
-                store(radial + at, steep * (1.0 + r) * e);
-                store(linear + at, 4.0 * gp.trend * with);
+                store(to.radial + at, steep * (1.0 + r) * e);
+                store(to.linear + at, 4.0 * gp.trend * with);
             }
         }
-    const double count = static_cast<double>(n);
-    double value = gp.likelihood - gp.jacobian[gp.version];
     bool same = true;
     for (std::size_t k = 0; k < d; ++k) same = same && by[k] == 0.0;
-    if (same) own.inverse = gp.inverse, own.alpha = gp.alpha;  // nothing new
-    else {
-        if (!factorize(own)) return -INF;
-        invert(own);
-        const std::size_t beside = n + gp.version;
-        const double raw = squared_norms(own, before(beside))[beside % LANES] / count;
-        own.variance = raw > 1e-30 ? raw : 1e-30;
-        value = -half_log_determinant(own) - 0.5 * count * __builtin_log(own.variance);
-    }
-    weigh(own, 1.0 / own.variance, linear, radial, squares);
-    slopes<LANES / PARTS>(own, linear, squares, 0, along, slope, metric);
-    for (std::size_t k = 0; metric != nullptr && k < d; ++k)
-        for (std::size_t l = 0; l <= k; ++l) metric[k * d + l] = metric[l * d + k] = metric[k * d + l] + metric[l * d + k];
-    return value;
+    to.known[0] = gp.variance, to.known[1] = same;
+    if (same) return gp.likelihood - gp.jacobian[gp.version];
+    if (!factorize(own)) return -INF;
+    const double count = static_cast<double>(n);
+    const std::size_t beside = n + gp.version;
+    const double raw = squared_norms(own, before(beside))[beside % LANES] / count;
+    to.known[0] = raw > 1e-30 ? raw : 1e-30;
+    return -half_log_determinant(own) - 0.5 * count * __builtin_log(to.known[0]);
+}
+
+// What the work then holds is enough for the slopes of that, if it was finite, in `by` or, into `metric` (d * d), in all entries
+// of a matrix that the columns are multiplied with, from the identity on.
+//
+// With K the covariance, a = K^-1 y and P = (n a a' / (y' a) - K^-1) / 2 the slopes are those of K, weighted with P.
+void stretched_slopes(const GP &gp, double *slope, double *metric, double *work) {
+    Stretched from(gp, work);
+    GP &own = from.own;
+    if (from.known[1] != 0.0) own.inverse = gp.inverse, own.alpha = gp.alpha;  // nothing new
+    else invert(own);
+    weigh(own, 1.0 / from.known[0], from.linear, from.radial, from.squares);
+    slopes<LANES / PARTS>(own, from.linear, from.squares, 0, from.along, slope, metric);
+    for (std::size_t k = 0; metric != nullptr && k < gp.d; ++k)
+        for (std::size_t l = 0; l <= k; ++l)
+            metric[k * gp.d + l] = metric[l * gp.d + k] = metric[k * gp.d + l] + metric[l * gp.d + k];
 }
 
 INLINE double prior(const GP &gp, double square) { return 1.0 + gp.trend * ((1.0 + square) * (1.0 + square)); }
@@ -588,7 +604,7 @@ void bend(double *H, std::size_t d, const double *s, double a, const double *t) 
 }  // namespace
 
 GPFunctions JOIN(gp_, BOKE_ISA)() {
-    return {prepare, median_distance, likelihood, finish, stretched, predict, log_eis, log_ei, draw, curve, bend};
+    return {prepare, median_distance, likelihood, finish, stretched, stretched_slopes, predict, log_eis, log_ei, draw, curve, bend};
 }
 
 }  // namespace boke

@@ -43,7 +43,7 @@ constexpr std::size_t side_width(std::size_t n, std::size_t versions) { return w
 
 // Room for scratch
 inline std::size_t stretched_room(const GP &gp) {
-    return (3 * gp.stride + gp.width + LANES + 4 + gp.d + whole(gp.d)) * gp.stride;
+    return (3 * gp.stride + gp.width + LANES + 4 + gp.d + whole(gp.d)) * gp.stride + LANES;
 }
 inline std::size_t predict_room(const GP &gp) { return LANES * (gp.stride + gp.d + 1); }
 inline std::size_t log_ei_room(const GP &gp) { return 5 * gp.stride + whole(gp.d); }
@@ -57,9 +57,10 @@ struct GPFunctions {
     // Log marginal likelihood of a point of the grid, -inf if the matrix is not positive definite; leaves its factor.
     double (*likelihood)(GP &, const Grid &, std::size_t i, std::size_t j, std::size_t k);
     void (*finish)(GP &);
-    // The same as the likelihood, but for the Jacobian, with columns stretched by exp(by), and its slopes in `by`;
-    // work: stretched_room.
-    double (*stretched)(const GP &, const double *by, double *slope, double *metric, double *work);
+    // The same as the likelihood, but for the Jacobian, with columns stretched by exp(by), which is left in the work
+    // (stretched_room); and, from there, its slopes in `by` and, unless `metric` is null, in a metric.
+    double (*stretched)(const GP &, const double *by, double *work);
+    void (*stretched_slopes)(const GP &, double *slope, double *metric, double *work);
     // Mean and standard deviation at m points, with room for whole(m); work: predict_room.
     void (*predict)(const GP &, const double *q, std::size_t m, double *mean, double *sd, double *work);
     // Log expected improvement over `best` from these, with room for as many.

@@ -54,15 +54,15 @@ inline void update(const GPFunctions &run, std::size_t d, Numbers &H, const doub
     run.bend(H.data(), d, s.data(), (1.0 + rHr / sr) / sr, Hr.data());
 }
 
-// Projected BFGS with backtracking: the local maximum of `value(x, slope)` inside [low, high] from x (d), which moves
+// Projected BFGS with backtracking: the local maximum of `value(x, slope, needed)` inside [low, high] from x (d), which moves
 // there; ends when a step straight up gains less than `enough`, and is given up if it has not gained `least` after
-// PROMISING evaluations.
+// PROMISING evaluations. Slopes may be left out where the value does not make them `needed`: nobody will look at them.
 template <typename Value>
 double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, const double *low, const double *high,
               std::size_t evaluations, double enough, double least = -INFINITY) {
     const std::size_t row = whole(d);
     Numbers g(row), p(row), trial(row), h(row), H(row * row), s(row), r(row), Hr(row);
-    double f = value(x, g.data()), width = 0.0;
+    double f = value(x, g.data(), [](double) { return true; }), width = 0.0;
     for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
     const double start = f;
     bool fresh = true;
@@ -98,9 +98,14 @@ double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, c
                 move = std::max(move, std::abs(trial[i] - x[i]));
             }
             if (move < 1e-12 * width) break;
-            const double there = value(trial.data(), h.data());
             ++used;
-            if (there > f + 1e-4 * rise && there > f) {
+            auto higher = [&](double there) { return there > f + 1e-4 * rise && there > f; };
+            auto goes_on = [&](double there) {
+                return higher(there) && used < evaluations && (used < PROMISING || there >= start + least) && !(fresh && !(there > before + enough));
+            };
+            const double there = value(trial.data(), h.data(), goes_on);
+            if (higher(there)) {
+                if (!goes_on(there)) return std::copy_n(trial.begin(), d, x), there;
                 update(run, d, H, x, trial, g, h, s, r, Hr);
                 f = there;
                 std::copy_n(trial.begin(), d, x);
@@ -323,7 +328,9 @@ class LocalGP {
     nb::tuple stretched(Vector by) const {
         if (by.shape(0) != d_) throw std::invalid_argument("There must be a factor for each column.");
         Numbers slope(d_);
-        const double value = run_.stretched(gp_, by.data(), slope.data(), nullptr, scratch(stretched_room(gp_)));
+        double *work = scratch(stretched_room(gp_));
+        const double value = run_.stretched(gp_, by.data(), work);
+        if (std::isfinite(value)) run_.stretched_slopes(gp_, slope.data(), nullptr, work);
         return nb::make_tuple(value, array(slope, {d_}));
     }
 
@@ -395,7 +402,9 @@ class LocalGP {
     // The slopes (d, d) of the likelihood in a matrix that the columns are multiplied with
     Numbers metric() const {
         Numbers by(d_, 0.0), slope(d_), metric(d_ * d_);
-        run_.stretched(gp_, by.data(), slope.data(), metric.data(), scratch(stretched_room(gp_)));
+        double *work = scratch(stretched_room(gp_));
+        run_.stretched(gp_, by.data(), work);
+        run_.stretched_slopes(gp_, slope.data(), metric.data(), work);
         return metric;
     }
 
@@ -405,17 +414,17 @@ class LocalGP {
         const Numbers low(d_, -how.most), high(d_, how.most);
         const double variance = how.spread * how.spread, start = gp_.likelihood - jacobian_[gp_.version];
         double *work = scratch(stretched_room(gp));
-        auto value = [&](const double *x, double *slope) {
+        auto value = [&](const double *x, double *slope, auto needed) {
             if (!first.empty()) {
                 std::copy(first.begin(), first.end(), slope);
                 first.clear();
                 return start;
             }
-            double f = run_.stretched(gp, x, slope, nullptr, work);
-            for (std::size_t k = 0; k < d_; ++k) {
-                f -= 0.5 * x[k] * x[k] / variance;
-                slope[k] -= x[k] / variance;
-            }
+            double f = run_.stretched(gp, x, work);
+            for (std::size_t k = 0; k < d_; ++k) f -= 0.5 * x[k] * x[k] / variance;
+            if (!needed(f)) return f;
+            run_.stretched_slopes(gp, slope, nullptr, work);
+            for (std::size_t k = 0; k < d_; ++k) slope[k] -= x[k] / variance;
             return f;
         };
         return ascend(run_, value, d_, by.data(), low.data(), high.data(), how.evaluations, how.enough, how.least) - start;
@@ -467,7 +476,8 @@ class LocalGP {
         double *work = scratch(log_ei_room(model.gp_));
         Numbers there = Numbers(model.d_), steep = Numbers(model.d_);
 
-        double operator()(const double *x, double *slope) {
+        template <typename Needed>
+        double operator()(const double *x, double *slope, Needed) {
             if (!turn) return model.run_.log_ei(model.gp_, x, best, slope, work);
             const std::size_t d = model.d_;
             turned(x, turn, d, there.data());
