@@ -27,6 +27,7 @@ FEW, MANY = 64, 104  # observations of a local model, at most: in a short search
 ROOM = 40  # trials asked for that make room for d more observations
 SMOOTHED = 200  # observations of one that averages noise out
 CANDIDATES, TOPS, EVALUATIONS = 256, 2, 20  # screened, climbed from, evaluations of each climb
+CLIMBS = 7  # columns, all of them plain numbers, from which on half as many will do: climbs find what screening does not
 CROWD, WIDER = 4, 4.0  # pending points that fill a region, and by how much the next one is larger
 APART = 8  # of so many candidates for each the one farthest from pending points is looked at
 DRAWN = 0.5  # share of the suggestions under noise that maximize a drawn function
@@ -142,11 +143,11 @@ def usual(data: Data, space: Space, region: TrustRegion, trials: Trials, rng: Ge
 @lru_cache(maxsize=32)
 def _usual(d: int, region: TrustRegion, count: int) -> Any:
     assert NATIVE is not None
-    few = CANDIDATES // 2, _few(d)
+    n = screened(d, True)
     grids = gp.LENGTHS, gp.TRENDS, gp.NOISES, gp.START, warp.LENGTHS, warp.EARNED
     turns = TURNS, _least_to_turn(d)
     return NATIVE.Usual(
-        sobol_integers(CANDIDATES, d), *few, count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
+        sobol_integers(n, d), n // 2, _few(d), count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
         DENSE, region.patient(d), region.rule, TOPS, EVALUATIONS,
     )  # fmt: skip
 
@@ -458,9 +459,14 @@ def candidates(center: Array, low: Array, high: Array, space: Space, rng: Genera
     """Points of the region; half of them differ from the center in a few columns only."""
     if NATIVE is None or space.mixed:
         return space.snap(plain_candidates(center, low, high, space, rng))
-    few, random = CANDIDATES // 2, rng.bit_generator.capsule
-    X = NATIVE.candidates(sobol_integers(CANDIDATES, space.dim), few, _few(space.dim), center, low, high, random)
+    n, random = screened(space.dim, space.smooth), rng.bit_generator.capsule
+    X = NATIVE.candidates(sobol_integers(n, space.dim), n // 2, _few(space.dim), center, low, high, random)
     return space.snap(X)
+
+
+def screened(d: int, smooth: bool) -> int:
+    """How many candidates there are."""
+    return CANDIDATES // 2 if smooth and d >= CLIMBS else CANDIDATES
 
 
 def _few(d: int) -> float:
@@ -470,7 +476,7 @@ def _few(d: int) -> float:
 
 def plain_candidates(center: Array, low: Array, high: Array, space: Space, rng: Generator) -> Array:
     """The same before they are snapped, and their definition."""
-    n, d = CANDIDATES, space.dim
+    n, d = screened(space.dim, space.smooth), space.dim
     U = sobol(n, d, rng)
     if space.mixed:
         U = np.where(space.categorical, np.where(rng.random((n, d)) < 1.0 / d, rng.random((n, d)), center), U)

@@ -67,19 +67,24 @@ inline std::vector<Near> nearest(const double *points, std::size_t n, std::size_
     return found;
 }
 
-// Rows in the order of the trials' numbers, no two of which are equal; where they are dense, without sorting.
-inline std::vector<std::int64_t> increasing(const std::int64_t *numbers, std::size_t n) {
-    const std::int64_t most = n ? *std::max_element(numbers, numbers + n) : 0;
-    if (static_cast<std::size_t>(most) >= 4 * n) {
-        std::vector<std::int64_t> rows(n);
-        for (std::size_t i = 0; i < n; ++i) rows[i] = static_cast<std::int64_t>(i);
-        std::sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) { return numbers[a] < numbers[b]; });
-        return rows;
+// Calls `visit` with the rows in the order of the trials' numbers, no two of which are equal; where they are dense, without
+// sorting.
+template <typename Visit>
+void in_order(const std::int64_t *numbers, std::size_t n, Visit &&visit) {
+    std::int64_t least = 0, most = -1;
+    for (std::size_t i = 0; i < n; ++i) least = std::min(least, numbers[i]), most = std::max(most, numbers[i]);
+    if (least < 0) throw std::invalid_argument("Numbers must not be negative.");
+    if (static_cast<std::uint64_t>(most) + 1 >= std::min<std::uint64_t>(4 * n, UINT32_MAX)) {
+        std::vector<std::size_t> rows(n);
+        for (std::size_t i = 0; i < n; ++i) rows[i] = i;
+        std::sort(rows.begin(), rows.end(), [&](std::size_t i, std::size_t j) { return numbers[i] < numbers[j]; });
+        for (const std::size_t row : rows) visit(row);
+        return;
     }
-    std::vector<std::int64_t> table(static_cast<std::size_t>(most) + 1, -1);
-    for (std::size_t i = 0; i < n; ++i) table[static_cast<std::size_t>(numbers[i])] = static_cast<std::int64_t>(i);
-    table.erase(std::remove(table.begin(), table.end(), -1), table.end());
-    return table;
+    std::vector<std::uint32_t> table(static_cast<std::size_t>(most + 1), UINT32_MAX);
+    for (std::size_t i = 0; i < n; ++i) table[static_cast<std::size_t>(numbers[i])] = static_cast<std::uint32_t>(i);
+    for (const std::uint32_t row : table)
+        if (row != UINT32_MAX) visit(row);
 }
 
 // Of trials in the order of their numbers: these, which beat all before, and values.
@@ -91,16 +96,14 @@ struct Outcomes {
 
 // Those of the asked trials (null: all of n) of a lot
 inline Outcomes outcomes_of(const std::int64_t *numbers, const double *y, const bool *asked, std::size_t n, const Lot &lot) {
-    if (std::any_of(numbers, numbers + n, [](std::int64_t number) { return number < 0; }))
-        throw std::invalid_argument("Numbers must not be negative.");
     Outcomes found;
     double best = -std::numeric_limits<double>::infinity();
-    for (const std::int64_t row : increasing(numbers, n)) {
+    in_order(numbers, n, [&](std::size_t row) {
         const double value = y[row], before = best;
         best = std::max(best, value);
-        if ((asked && !asked[row]) || !lot.has(numbers[row])) continue;
+        if ((asked && !asked[row]) || !lot.has(numbers[row])) return;
         found.numbers.push_back(numbers[row]), found.successes.push_back(value > before), found.values.push_back(value);
-    }
+    });
     return found;
 }
 
