@@ -10,55 +10,64 @@ namespace {
 
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
+constexpr std::size_t AT_ONCE = PARTS == 1 ? 4 : 1;  // queries that share what is loaded of a tile
 constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by, at most,
-constexpr std::size_t AT_HAND = 24 << 10;  // and their bytes
+constexpr std::size_t AT_HAND = 32 << 10;  // and their bytes
 constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
 constexpr std::size_t EARLY = 16; // and again after so many more
 constexpr std::size_t GROUPS_SOON = 4;  // groups of columns after which a hopeless block of a coarse copy is given up
 
-// Squared distances of one query to N groups, whose sums do not wait for each other. Where all are beyond `limit` they may be
-// given up, and are only known to be beyond it.
-template <std::size_t N>
-INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, double limit, Lanes *s) {
-    Lanes sum[N];
-    for (std::size_t i = 0; i < N; ++i) sum[i] = all(0.0);
+// Squared distances of Q queries (., p) with their codes to N groups, whose sums do not wait for each other, to rows of s. Those
+// of a query that are beyond its limit may be given up, all of them at once, and are only known to be beyond it.
+template <std::size_t N, std::size_t Q>
+INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, const double *limits, Lanes *s,
+                      std::size_t row) {
+    Lanes sum[Q][N];
+    for (std::size_t j = 0; j < Q; ++j)
+        for (std::size_t i = 0; i < N; ++i) sum[j][i] = all(0.0);
     const double *z = data.z + first * data.p * LANES;
     auto add = [&](std::size_t from, std::size_t until) {
-        for (std::size_t k = from; k < until; ++k) {
-            const Lanes at = all(q[k]);
+        for (std::size_t k = from; k < until; ++k)
             UNROLL for (std::size_t i = 0; i < N; ++i) {
-                const Lanes away = at - load(z + (i * data.p + k) * LANES);
-                sum[i] += away * away;
+                const Lanes there = load(z + (i * data.p + k) * LANES);
+                UNROLL for (std::size_t j = 0; j < Q; ++j) {
+                    const Lanes away = all(q[j * data.p + k]) - there;
+                    sum[j][i] += away * away;
+                }
             }
-        }
     };
+    bool limited = true, within = true;
+    for (std::size_t j = 0; j < Q; ++j) limited = limited && limits[j] < INF;
     std::size_t done = 0;
-    bool within = true;
-    for (std::size_t next = SOON; limit < INF && within && next < data.p; next += EARLY) {
+    for (std::size_t next = SOON; limited && within && next < data.p; next += EARLY) {
         add(done, next);
         done = next;
         within = false;
-        for (std::size_t i = 0; i < N; ++i) within = within || any_within(sum[i], limit);
+        for (std::size_t j = 0; j < Q; ++j)
+            for (std::size_t i = 0; i < N; ++i) within = within || any_within(sum[j][i], limits[j]);
     }
     if (within) add(done, data.p);
     for (std::size_t i = 0; i < N; ++i) {
         const std::size_t g = first + i;
-        for (std::size_t j = 0; data.kernel == GAUSSIAN && j < data.c; ++j) {
-            const Mask unlike = load(data.codes + (g * data.c + j) * LANES) != all(codes[j]);
-            sum[i] += choose(unlike, all(data.penalty[j]), all(0.0));
+        const bool last = (g + 1) * LANES > data.t;
+        for (std::size_t j = 0; j < Q; ++j) {
+            for (std::size_t c = 0; data.kernel == GAUSSIAN && c < data.c; ++c) {
+                const Mask unlike = load(data.codes + (g * data.c + c) * LANES) != all(codes[j * data.c + c]);
+                sum[j][i] += choose(unlike, all(data.penalty[c]), all(0.0));
+            }
+            if (last) sum[j][i] = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), sum[j][i], all(INF));
+            s[j * row + i] = sum[j][i];
         }
-        if ((g + 1) * LANES > data.t)
-            sum[i] = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), sum[i], all(INF));
-        s[i] = sum[i];
     }
 }
 
-// Those to all groups from `first` to `last`, four at a time
+// Those of Q queries to all groups from `first` to `last`, four at a time
+template <std::size_t Q = 1>
 INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, std::size_t last,
-                      double limit, Lanes *s) {
+                      const double *limits, Lanes *s, std::size_t row = 0) {
     std::size_t g = first;
-    for (; g + 4 <= last; g += 4) distances<4>(data, q, codes, g, limit, s + (g - first));
-    for (; g < last; ++g) distances<1>(data, q, codes, g, limit, s + (g - first));
+    for (; g + 4 <= last; g += 4) distances<4, Q>(data, q, codes, g, limits, s + (g - first), row);
+    for (; g < last; ++g) distances<1, Q>(data, q, codes, g, limits, s + (g - first), row);
 }
 
 INLINE void skip(Lanes &s, std::size_t g, std::ptrdiff_t own) {
@@ -104,16 +113,19 @@ INLINE Profile compact(const Data &data, Lanes s, const double *codes, std::size
     return p;
 }
 
+template <std::size_t N>
+struct Number {
+    static constexpr std::size_t value = N;
+};
+
 struct Running {
     double shift;  // smallest squared distance so far
     Lanes W, S;    // relative to exp(-shift / 2)
 };
 
-// One query, one tile: add its observations to the running sums.
-INLINE void add(const Data &data, const double *q, const double *codes, std::ptrdiff_t own, std::size_t first,
-                std::size_t last, Running &sum) {
-    Lanes s[TILE];
-    distances(data, q, codes, first, last, data.kernel == GAUSSIAN ? sum.shift + CUT : 1.0, s);
+// One query, one tile: add its observations, at these squared distances, to the running sums.
+INLINE void add(const Data &data, Lanes *s, const double *codes, std::ptrdiff_t own, std::size_t first, std::size_t last,
+                Running &sum) {
     if (data.kernel != GAUSSIAN) {
         for (std::size_t g = first; g < last; ++g) {
             skip(s[g - first], g, own);
@@ -129,9 +141,8 @@ INLINE void add(const Data &data, const double *q, const double *codes, std::ptr
         skip(s[g - first], g, own);
         nearest = choose(s[g - first] < nearest, s[g - first], nearest);
     }
-    const double shift = least(nearest);
-    if (shift < sum.shift) {
-        const double shrink = exponential(0.5 * (shift - sum.shift));  // 0 at first, when sum.shift is infinite
+    if (any_below(nearest, sum.shift)) {
+        const double shift = least(nearest), shrink = exponential(0.5 * (shift - sum.shift));  // 0 at first, when sum.shift is infinite
         sum.W *= all(shrink);
         sum.S *= all(shrink);
         sum.shift = shift;
@@ -152,7 +163,7 @@ INLINE void slopes(const Data &data, const double *q, const double *codes, std::
     const double limit = data.kernel == GAUSSIAN ? shift + CUT : 1.0;
     for (std::size_t g = 0; g < data.groups; ++g) {
         Lanes s;
-        distances<1>(data, q, codes, g, limit, &s);
+        distances<1, 1>(data, q, codes, g, &limit, &s, 0);
         skip(s, g, own);
         if (!any_within(s, limit)) continue;
         const Lanes slope = data.kernel == GAUSSIAN ? all(-1.0) * gaussian(s, shift) : compact(data, s, codes, g).slope;
@@ -182,10 +193,11 @@ struct Near {
 // `nearest_within`: the nearest observation is not farther, squared.
 INLINE Near neighbours(const Data &data, const double *q, double nearest_within, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
+    const double limit = nearest_within + CUT;
     Lanes nearest = all(INF), s[4];
     for (std::size_t first = 0; first < data.groups; first += 4) {
         const std::size_t last = first + 4 < data.groups ? first + 4 : data.groups;
-        distances(data, q, nullptr, first, last, nearest_within + CUT, s);
+        distances(data, q, nullptr, first, last, &limit, s);
         for (std::size_t g = first; g < last; ++g) {
             nearest = choose(s[g - first] < nearest, s[g - first], nearest);
             store(near.values + g * LANES, s[g - first]);
@@ -281,9 +293,18 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
         }
         for (std::size_t first = 0; first < data.groups; first += tile) {
             const std::size_t last = first + tile < data.groups ? first + tile : data.groups;
-            for (std::size_t i = 0; i < n; ++i)
-                add(data, queries.z + (from + i) * p, queries.codes + (from + i) * c, self(queries, from + i), first,
-                    last, sums[i]);
+            auto add_to = [&](std::size_t i, auto some) {
+                constexpr std::size_t Q = decltype(some)::value;
+                Lanes s[Q][TILE];
+                double limits[Q];
+                for (std::size_t j = 0; j < Q; ++j) limits[j] = data.kernel == GAUSSIAN ? sums[i + j].shift + CUT : 1.0;
+                distances<Q>(data, queries.z + (from + i) * p, queries.codes + (from + i) * c, first, last, limits, s[0], TILE);
+                for (std::size_t j = 0; j < Q; ++j)
+                    add(data, s[j], queries.codes + (from + i + j) * c, self(queries, from + i + j), first, last, sums[i + j]);
+            };
+            std::size_t i = 0;
+            for (; i + AT_ONCE <= n; i += AT_ONCE) add_to(i, Number<AT_ONCE>());
+            for (; i < n; ++i) add_to(i, Number<1>());
         }
         for (std::size_t i = 0; i < n; ++i) {
             queries.W[from + i] = total(sums[i].W);

@@ -131,6 +131,16 @@ INLINE Lanes numbers() {  // 0, 1, ..., 7
     return load(values);
 }
 
+INLINE bool any_below(const Lanes &a, double limit) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask((__m512d)a.part[0], _mm512_set1_pd(limit), _CMP_LT_OQ) != 0;
+#else
+    bool below = false;
+    for (std::size_t i = 0; i < LANES; ++i) below = below || a[i] < limit;
+    return below;
+#endif
+}
+
 INLINE bool any_within(const Lanes &a, double limit) {
 #if defined(__AVX512F__)
     return _mm512_cmp_pd_mask((__m512d)a.part[0], _mm512_set1_pd(limit), _CMP_LE_OQ) != 0;
