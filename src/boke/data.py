@@ -114,8 +114,15 @@ class Data:
         Silent points all stay. The keys are made of the content, so the sample depends on the set alone.
         """
         keys = row_keys(np.column_stack([self.X, self.y])) if self.keys is None else self.keys
-        ahead = np.argsort(keys - np.uint64(start), kind="stable")[:count]
-        rows = np.union1d(ahead, nearest_rows(self.X, self.best, extra, space))
+        chosen = np.zeros(len(keys), bool)
+        if (keys[1:] >= keys[:-1]).all():  # as in a history
+            first = int(np.searchsorted(keys, np.uint64(start)))
+            chosen[first : first + count] = True
+            chosen[: max(0, first + count - len(keys))] = True
+        else:
+            chosen[np.argsort(keys - np.uint64(start), kind="stable")[:count]] = True
+        chosen[nearest_rows(self.X, self.best, extra, space)] = True
+        rows = np.flatnonzero(chosen)
         numbers = self.numbers[rows] if len(self.numbers) == len(self.y) else self.numbers
         asked = None if self.asked is None else self.asked[rows]
         return Data(self.X[rows], self.y[rows], self.silent, numbers, asked, keys[rows])

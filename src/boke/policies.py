@@ -220,7 +220,7 @@ class BOKELocal(BOKE):
         max_points: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
     """
 
-    max_points: int = 512
+    max_points: int = 256
     q: float = 0.05
     region: TrustRegion = TrustRegion()
 
