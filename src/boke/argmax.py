@@ -68,7 +68,7 @@ def argmax(
     if finite is not None:
         kept = None if pool is None else f.over(pool)
         values = f(finite) if kept is None else kept
-        return np.array(finite[np.argmax(values) if known is None else _first_fresh(finite, values, known, 1)[0]])
+        return np.array(finite[np.argmax(values) if known is None else first_fresh(finite, values, known, 1)[0]])
     draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
     X = _best(f, space, bandwidth, draw, known, rng)
     if not (space.smooth or space.continuous.any()):
@@ -100,7 +100,7 @@ def _best(f: Function, space: Space, bandwidth: Array, draw: Draw, taken: Taken 
         if known == 0 or len(old) - known >= 5 * STARTS:
             return (found[~old] if known else found)[: 5 * STARTS]
     X, values = screen(f, space, bandwidth, draw, rng)
-    return X[_first_fresh(X, values, taken, 5 * STARTS)]
+    return X[first_fresh(X, values, taken, 5 * STARTS)]
 
 
 def screen(f: Function, space: Space, bandwidth: Array, draw: Draw, rng: Generator) -> tuple[Array, Array]:
@@ -211,7 +211,7 @@ def _farthest(X: Array, centers: Array, bandwidth: Array, categorical: Mask) -> 
     return float(np.sqrt(np.square(away).sum(axis=2).min(axis=1).max(initial=0.0)))
 
 
-def _first_fresh(X: Array, values: Array, taken: Taken | None, n: int) -> Rows:
+def first_fresh(X: Array, values: Array, taken: Taken | None, n: int) -> Rows:
     """Row numbers of the n largest values among the points not yet known; of all points if every one is."""
     for most in (2 * n, len(X)):  # the best few are nearly always new
         rows = _largest(values, most)

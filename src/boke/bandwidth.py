@@ -16,7 +16,7 @@ import numpy as np
 from boke.elementary import log
 from boke.engine import Observations
 from boke.fill import fill_distance
-from boke.kernels import Kernel
+from boke.kernels import Gaussian, Kernel
 from boke.space import MISMATCH, Array, Mask
 from boke.sums import scale
 
@@ -77,6 +77,16 @@ class Scott:
     def __call__(self, X: Array, y: Array, *, kernel: Kernel, categorical: Mask) -> float | Array:
         t, d = max(len(X), 1), X.shape[1]
         return self.c * _spread(X, categorical, self.per_dimension) * math.pow(t, -1.0 / (d + 4))
+
+
+def by_count(rule: Bandwidth, t: int, d: int) -> float | None:
+    """ℓ of t observations by a rule for which their number is all that matters; None by any other."""
+    if isinstance(rule, Fixed):
+        return None if isinstance(rule.value, tuple) else float(rule.value)
+    if isinstance(rule, Silverman | Scott) and not rule.per_dimension:
+        nowhere = np.broadcast_to(0.0, (t, d))
+        return float(rule(nowhere, nowhere[:, 0], kernel=Gaussian(), categorical=np.zeros(d, bool)))
+    return None
 
 
 @dataclass(frozen=True)

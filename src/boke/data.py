@@ -15,6 +15,7 @@ import numpy as np
 
 from boke import elementary
 from boke.compiled import NATIVE
+from boke.density import Density, Window
 from boke.keys import Keys, Lot, Numbers, Taken, TakenPoints, row_keys
 from boke.parameters import cell
 from boke.pool import Pool
@@ -103,6 +104,10 @@ class Data:
         if self.asked is not None:
             chosen &= self.asked[order]
         return numbers[chosen], (y > before)[chosen], y[chosen]
+
+    def log_density(self, window: Window, space: Space) -> tuple[Array, Array]:
+        """Candidates (n, d) of a window, and ln W of the observations at them."""
+        return Density(window, space).log(window, lambda: (self.X, np.ones(len(self), bool)))
 
     def point(self, number: int) -> Array:
         """The point (d,) of a trial with a value."""

@@ -24,13 +24,14 @@ from numpy.random import Generator
 
 from boke import local
 from boke.acquisition import Acquisition, Beta, Mean, PaperBeta, Sparsity, UpperConfidenceBound, kr_ucb
-from boke.argmax import argmax
-from boke.bandwidth import Bandwidth, Silverman
+from boke.argmax import argmax, first_fresh, polish
+from boke.bandwidth import Bandwidth, Silverman, by_count
 from boke.compiled import NATIVE
 from boke.data import Data
+from boke.density import Window, doubling
 from boke.design import DESIGNS
 from boke.elementary import exp, log
-from boke.kernels import Kernel, get_kernel
+from boke.kernels import Gaussian, Kernel, get_kernel
 from boke.keys import Lot, Numbers
 from boke.model import KernelModel
 from boke.quasirandom import sobol
@@ -43,6 +44,8 @@ CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in
 CENTERS = 256  # observations near which candidates are placed, at most
 STEADY = 1024  # trials with much the same sample of the observations of a finite set
 BEST = 64  # neighbours of the best observation that every sample has
+KEPT = 4096  # points from which on the density at candidates is kept from one trial to the next,
+NEAR, STEPS = 256, 8  # and the best of these is polished by its neighbours, in so many steps
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,11 @@ def chance(seed: int, least: float, first: int = 0) -> Lot:
 
 @dataclass(frozen=True)
 class DensityExploration:
-    """Go where the kernel density is lowest (eq. min KDE): a space-filling design that heeds what is there."""
+    """Go where the kernel density is lowest (eq. min KDE): a space-filling design that heeds what is there.
+
+    Among many points the density at the candidates is kept from one trial to the next, if the kernel is gaussian and the
+    bandwidth depends on the number of observations alone.
+    """
 
     kernel: str | Kernel = "gaussian"
     bandwidth: Bandwidth = Silverman(0.5)
@@ -267,16 +274,46 @@ class DensityExploration:
         _check(self)
 
     def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
-        points, rng = data.points, key.generator()
-        if len(points) == 0:
-            return Suggestion(space.snap(rng.random((1, space.dim)))[0], "initial")
-        model = KernelModel(
-            points, np.zeros(len(points)), kernel=self.kernel, bandwidth=self.bandwidth, categorical=space.categorical
-        )
+        t, ell = len(data) + len(data.silent), self._length(len(data), space)
+        if t == 0:
+            return Suggestion(space.snap(key.generator().random((1, space.dim)))[0], "initial")
+        if t > KEPT and ell is not None:
+            return self._from_window(data, space, Window(key.seed, self.n_acq, key.number, ell))
+        model = self._fit(data.points, space, self.bandwidth)
         x = argmax(
-            Sparsity(model), space, self.n_acq, rng, bandwidth=model.bandwidth, centers=points[:0], taken=data.taken
+            Sparsity(model),
+            space,
+            self.n_acq,
+            key.generator(),
+            bandwidth=model.bandwidth,
+            centers=model.X[:0],
+            taken=data.taken,
         )
         return Suggestion(x, "density", model, math.inf, 0.0)
+
+    def _fit(self, points: Array, space: Space, bandwidth: Bandwidth | float) -> KernelModel:
+        zero = np.zeros(len(points))
+        return KernelModel(points, zero, kernel=self.kernel, bandwidth=bandwidth, categorical=space.categorical)
+
+    def _length(self, t: int, space: Space) -> float | None:
+        """ℓ where the density can be kept: the same until there are twice as many observations."""
+        plain = space.unit_arms is None and not space.mixed and space.enumerate(self.n_acq) is None
+        if not plain or not isinstance(get_kernel(self.kernel), Gaussian):
+            return None
+        return by_count(self.bandwidth, doubling(t), space.dim)
+
+    def _from_window(self, data: Data, space: Space, window: Window) -> Suggestion:
+        ell = window.bandwidth
+        X, log_W = data.log_density(window, space)
+        if len(data.silent):
+            log_W = np.logaddexp(log_W, self._fit(data.silent, space, ell).predict(X).log_density)
+        x = X[first_fresh(X, -log_W, data.taken, 1)]
+        around = [data.nearest(x[0], NEAR, space)[0], data.nearest_silent(x[0], NEAR, space)]
+        near = self._fit(np.vstack(around), space, ell)
+        polished = space.snap(polish(Sparsity(near), x, near.bandwidth * space.continuous, STEPS)[0])
+        if not data.taken(polished)[0]:
+            x = polished
+        return Suggestion(x[0], "density", lambda: self._fit(data.points, space, ell), math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -285,6 +322,8 @@ class KRUCB:
 
     The number of arms M is the number of distinct points. While t^η < M the chosen arm is evaluated again, otherwise
     a new arm is placed where the density is lowest within k(x, arm) > κ.
+
+    From more than ``max_points`` observations it looks at a sample, as BOKE does.
     """
 
     kernel: str | Kernel = "gaussian"
@@ -296,6 +335,7 @@ class KRUCB:
     n_init: int | None = None
     init: str = "lhs"
     n_acq: int = 1024
+    max_points: int = 2048
 
     def __post_init__(self) -> None:
         _check(self)
@@ -303,17 +343,21 @@ class KRUCB:
     def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
         if (first := initial(self, data, space, key)) is not None:
             return first
-        y = scaled(data.y, self.y_scale)
+        seen = data if len(data) <= self.max_points else data.sample(self.max_points, key.start(), BEST, space)
         model = KernelModel(
-            data.X, y, kernel=self.kernel, bandwidth=self.bandwidth, silent=data.silent, categorical=space.categorical
+            seen.X,
+            scaled(seen.y, self.y_scale),
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            silent=seen.silent,
+            categorical=space.categorical,
         )
-        arm = data.X[np.argmax(kr_ucb(model, self.C))]
-        arms = len(np.unique(data.points, axis=0))
-        if len(data.points) ** self.eta < arms:
-            return Suggestion(arm, "repeat", model)
-        return Suggestion(self._widen(arm, model, data, space, key.generator()), "widen", model)
+        arm = model.X[np.argmax(kr_ucb(model, self.C))]
+        if self.eta < 1.0 and len(data.points) ** self.eta < len(np.unique(data.points, axis=0)):
+            return Suggestion(arm, "repeat", model, seen=seen)
+        return Suggestion(self._widen(arm, model, space, key.generator()), "widen", model, seen=seen)
 
-    def _widen(self, arm: Array, model: KernelModel, data: Data, space: Space, rng: Generator) -> Array:
+    def _widen(self, arm: Array, model: KernelModel, space: Space, rng: Generator) -> Array:
         """argmin W over the neighbourhood k(x, arm) > κ (eq. min KR-UCB widen)."""
         X = space.unit_arms if space.unit_arms is not None else self._ball(arm, model, space, rng)
         only_arm = KernelModel(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
+from boke.density import Density, Window
 from boke.keys import Keys, Numbers, Runs, Taken, by_key, row_keys
 from boke.pool import Pool
 from boke.space import Array, Mask, Space
@@ -62,6 +63,7 @@ class Index:
         self._points, self._content, self._ends = Runs(), Runs(), Runs()
         self._near, self._box = Around(self._distances), Around(self._box_distances)
         self._coarse = Coarse(features(columns.x[:0], self.space).shape[1])
+        self._density: Density | None = None
         self._plus = self._minus = self._failures = 0  # rows with an infinite value, and with none
         self._low: float | None = None  # smallest finite value, once it is needed
         self._best: tuple[float, int, int] | None = None  # minus the value, key, row: of the finite values,
@@ -159,6 +161,11 @@ class Index:
         values = self.values(rows)
         return rows, alone if self._flat else alone | (values > np.maximum(before, self._range()[0])), values
 
+    def log_density(self, window: Window) -> tuple[Array, Array]:
+        if self._density is None or not self._density.follows(window):
+            self._density = Density(window, self.space)
+        return self._density.log(window, lambda: (self.columns.x, self._in[: self.n]))
+
     def after(self, start: int, count: int) -> tuple[Keys, Numbers]:
         return self._content.after(start, count, self._counts)
 
@@ -199,6 +206,8 @@ class Index:
         self._content.add(self.keys(rows), rows)
         self._near.add(rows)
         self._box.add(rows)
+        if self._density is not None:
+            self._density.add(self.columns.x[rows])
         if len(rows) == self.count or self._best is not None or self._above is not None:
             self._consider(rows)
         # records change from the first new row to where they were as good already
@@ -211,6 +220,8 @@ class Index:
             return
         y = self.raw(rows)
         self._in[rows] = False
+        if self._density is not None:
+            self._density.remove(self.columns.x[rows])
         self._tally(rows, y, -1)
         if self._low is not None and (y <= self._low).any():
             self._low = None
@@ -340,6 +351,10 @@ class View(Data):
     def outcomes(self, ours: Callable[[Numbers], Mask], since: int) -> tuple[Numbers, Mask, Array]:
         index = self._current
         return super().outcomes(ours, since) if index is None else index.outcomes(ours, since)
+
+    def log_density(self, window: Window, space: Space) -> tuple[Array, Array]:
+        index = self._current
+        return super().log_density(window, space) if index is None else index.log_density(window)
 
     def point(self, number: int) -> Array:
         index = self._current

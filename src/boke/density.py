@@ -1,0 +1,136 @@
+"""The kernel density at candidates of the unit cube, kept from one trial to the next.
+
+Afresh it costs the number of candidates times that of the observations. Kept, an observation that comes or goes costs one
+kernel value for each candidate: W is a sum, and it is added or subtracted. Candidates are renewed one at a time, so that
+they are always as many and never used up, and the bandwidth only when there are twice as many observations: all of them
+are then summed afresh, in a series that doubles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from boke.elementary import exp, log, squared_distances
+from boke.keys import Numbers, uniform
+from boke.space import Array, Mask, Space
+
+TOGETHER = 256  # observations whose distances from all candidates are in memory at once
+DRAINED = 1e-3  # of the largest sum that a candidate has had: below, subtracting has cost it three digits
+LARGE, POWERS = 1e100, (-700.0, 700.0)  # of a sum relative to its level; of what is added to it
+
+Observations = Callable[[], tuple[Array, Mask]]  # points (n, d), and which of them count
+
+
+@dataclass(frozen=True)
+class Window:
+    """Candidates (count, d) of the unit cube: a window that slides along a random sequence, by one with each trial.
+
+    Attributes:
+        seed: What the sequence is made of.
+        count: How many candidates there are.
+        number: That of the trial.
+        bandwidth: ℓ of the density at them, one for all columns.
+    """
+
+    seed: int
+    count: int
+    number: int
+    bandwidth: float
+
+    @property
+    def places(self) -> Numbers:
+        """Which elements (count,) of the sequence are in the window; each keeps its row as long as it is."""
+        rows = np.arange(self.count)
+        return self.number + self.count - (self.number - rows) % self.count
+
+    def points(self, places: Numbers, space: Space) -> Array:
+        """Elements (n, d) of the sequence."""
+        salt = (self.seed * 0xD1342543DE82EF95 + (self.seed >> 64) + 3) % 2**64
+        d = space.dim
+        return space.snap(uniform((places[:, None] * d + np.arange(d)).ravel(), salt).reshape(len(places), d))
+
+
+class Density:
+    """ln W of observations that come and go, W = Σ k(x, x_i) (eq. KDE) with the gaussian kernel, in a window.
+
+    Sums are relative to a level, as W itself may be too small for a number. They are those made afresh to ten digits.
+    """
+
+    def __init__(self, window: Window, space: Space) -> None:
+        self.space, self.window = space, window
+        self._places = window.places
+        self._candidates = window.points(self._places, space)
+        self._level, self._sum, self._most = np.zeros((3, window.count))
+        self._stale = np.ones(window.count, bool)  # candidates whose sum has to be made afresh
+
+    def follows(self, window: Window) -> bool:
+        """Whether a window slides along the same sequence."""
+        return (window.seed, window.count) == (self.window.seed, self.window.count)
+
+    def add(self, points: Array) -> None:
+        """Observations (m, d) come."""
+        self._stale |= self._sum == 0.0
+        self._change(points, 1.0)
+        self._stale |= ~np.isfinite(self._sum)
+        large = (self._sum > LARGE) & ~self._stale
+        if large.any():
+            self._level[large] += log(self._sum[large])
+            self._most[large] /= self._sum[large]
+            self._sum[large] = 1.0
+        self._most = np.maximum(self._most, self._sum)
+
+    def remove(self, points: Array) -> None:
+        """Observations (m, d) that had come go."""
+        self._change(points, -1.0)
+        self._stale |= ~(self._sum > DRAINED * self._most)
+
+    def _change(self, points: Array, sign: float) -> None:
+        for first in range(0, len(points) if not self._stale.all() else 0, TOGETHER):
+            powers = self._powers(self._candidates, points[first : first + TOGETHER]) - self._level[:, None]
+            self._stale |= (powers > POWERS[1]).any(axis=1)
+            self._sum += sign * exp(np.clip(powers, *POWERS)).sum(axis=1)
+
+    def log(self, window: Window, observations: Observations) -> tuple[Array, Array]:
+        """Candidates (count, d) of a window that follows, and ln W at them; the observations are those that came and did
+        not go, in case that sums have to be made afresh.
+        """
+        self._stale |= window.bandwidth != self.window.bandwidth
+        self.window = window
+        places = window.places
+        moved = places != self._places
+        self._candidates[moved] = window.points(places[moved], self.space)
+        self._places = places
+        self._stale |= moved
+        if self._stale.any():
+            self._refresh(np.flatnonzero(self._stale), *observations())
+        return self._candidates.copy(), self._level + log(self._sum)
+
+    def _refresh(self, rows: Numbers, points: Array, counts: Mask) -> None:
+        """Make some sums afresh: one term of each is 1."""
+        level, total = np.full(len(rows), -np.inf), np.zeros(len(rows))
+        size = max(TOGETHER, TOGETHER * self.window.count // len(rows))
+        for first in range(0, len(points), size):
+            chosen = slice(first, first + size)
+            powers = self._powers(self._candidates[rows], points[chosen])
+            powers[:, ~counts[chosen]] = -np.inf
+            top = np.maximum(level, powers.max(axis=1))
+            known = np.where(np.isfinite(top), top, 0.0)
+            total *= exp(np.where(np.isfinite(level), level - known, 0.0))
+            total += exp(np.maximum(powers - known[:, None], POWERS[0])).sum(axis=1)
+            level = top
+        none = ~np.isfinite(level)
+        self._level[rows], self._sum[rows] = np.where(none, 0.0, level), np.where(none, 0.0, total)
+        self._most[rows], self._stale[rows] = self._sum[rows], False
+
+    def _powers(self, candidates: Array, points: Array) -> Array:
+        """-s / 2 of all pairs (n, m)."""
+        return squared_distances(candidates, points) * (-0.5 / self.window.bandwidth**2)
+
+
+def doubling(t: int) -> int:
+    """The last power of two: how many observations the bandwidth is made for, so that it changes in a series."""
+    return 1 << (t.bit_length() - 1) if t > 0 else 0
