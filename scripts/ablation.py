@@ -86,7 +86,8 @@ def _fitted_with(**grid: tuple[float, ...]) -> Callable[..., Any]:
 
 
 def _box_only(center: Array, low: Array, high: Array, space: Any, rng: np.random.Generator) -> Array:
-    return np.asarray(space.snap(low + (high - low) * quasirandom.sobol(local.screened(space.dim, space.smooth), space.dim, rng)))
+    n = local.screened(space.dim, space.smooth)
+    return np.asarray(space.snap(low + (high - low) * quasirandom.sobol(n, space.dim, rng)))
 
 
 def _posterior_mean(fitted: Any, low: Array, high: Array, space: Any, rng: np.random.Generator) -> tuple[Array, Array]:

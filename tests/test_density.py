@@ -44,7 +44,10 @@ def test_sums_are_fresh_after_any_history(seed, d, ell, steps):
         left = [i for i, (_, there) in enumerate(points) if there]
         if step in "aAc":
             copied = step == "c" and left
-            new = [points[left[rng.integers(len(left))]][0] if copied else x for x in rng.random((300 if step == "A" else 1, d))]
+            new = [
+                points[left[rng.integers(len(left))]][0] if copied else x
+                for x in rng.random((300 if step == "A" else 1, d))
+            ]
             points += [(x, True) for x in new]
             density.add(np.array(new))
         elif step in "rR" and len(left) > 1:

@@ -14,7 +14,7 @@ from boke.data import Data
 from boke.history import History, Memory
 from boke.keys import Runs, TakenPoints, row_keys
 from boke.optimizer import Optimizer
-from boke.policies import BOKE, BOKELocal, BOKEPlus, Key
+from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, Key
 from boke.space import Categorical, Float, Int, Space
 from boke.view import View
 
@@ -52,7 +52,7 @@ def same(a: Data, b: Data) -> None:
 def agree(view: Data, data: Data, space: Space, rng: np.random.Generator) -> None:
     """Every question has the same answer, before the arrays of the view are made."""
     assert isinstance(view, View) and not isinstance(data, View)
-    assert len(view) == len(data.y)
+    assert len(view) == len(data.y) and view.distinct == data.distinct == len(np.unique(data.points, axis=0))
     somewhere = space.snap(rng.random((6, space.dim)))
     rows = np.vstack([somewhere, data.points[:5]])
     np.testing.assert_array_equal(view.taken(rows), data.taken(rows))
@@ -380,6 +380,11 @@ def test_suggestions_are_the_same_with_and_without_an_index(space, policy):
     assert len(branches) == 2
 
 
+@pytest.mark.parametrize("eta", [0.8, 1.0])
+def test_kr_ucb_is_the_same_with_and_without_an_index(eta):
+    side_by_side(PLAIN, KRUCB(max_points=30, n_acq=64, eta=eta), 120, seed=5)
+
+
 @pytest.mark.parametrize("memory", [{"window": 40}, {"half_life": 25.0}], ids=str)
 def test_suggestions_are_the_same_with_and_without_an_index_where_trials_are_forgotten(memory):
     side_by_side(PLAIN, BOKELocal(max_points=30, q=0.3), 120, seed=4, **memory)
@@ -393,5 +398,7 @@ def test_a_sampled_model_sees_its_sample_only():
     first, second = (policy.suggest(data, PLAIN, Key(0, number)) for number in (400, 401))
     assert 100 <= len(first.model.X) <= 164 and not np.array_equal(first.model.X, second.model.X)
     assert first.beta == policy.beta(400, 3)
+    repeats = KRUCB(max_points=100).suggest(data, PLAIN, Key(0, 400))
+    np.testing.assert_array_equal(repeats.model.X, first.model.X)
     everything = BOKE(max_points=400).suggest(data, PLAIN, Key(0, 400))
     np.testing.assert_array_equal(everything.model.X, X)

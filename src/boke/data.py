@@ -59,6 +59,11 @@ class Data:
         return np.vstack([self.X, self.silent])
 
     @property
+    def distinct(self) -> int:
+        """How many different points there are."""
+        return len(np.unique(row_keys(self.points)))
+
+    @property
     def taken(self) -> Taken:
         """All points, as something that knows them again."""
         return TakenPoints(self.X, self.silent)

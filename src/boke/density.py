@@ -1,14 +1,13 @@
 """The kernel density at candidates of the unit cube, kept from one trial to the next.
 
-Afresh it costs the number of candidates times that of the observations. Kept, an observation that comes or goes costs one
-kernel value for each candidate: W is a sum, and it is added or subtracted. Candidates are renewed one at a time, so that
-they are always as many and never used up, and the bandwidth only when there are twice as many observations: all of them
-are then summed afresh, in a series that doubles.
+Afresh it costs the number of candidates times that of the observations. Kept, an observation that comes or goes costs
+one kernel value for each candidate: W is a sum, and it is added or subtracted. Candidates are renewed one at a time, so
+that they are always as many and never used up. The bandwidth changes only when there are twice as many observations:
+all sums are then made afresh, in a series that doubles.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,8 +94,9 @@ class Density:
             self._sum += sign * exp(np.clip(powers, *POWERS)).sum(axis=1)
 
     def log(self, window: Window, observations: Observations) -> tuple[Array, Array]:
-        """Candidates (count, d) of a window that follows, and ln W at them; the observations are those that came and did
-        not go, in case that sums have to be made afresh.
+        """Candidates (count, d) of a window that follows, and ln W at them.
+
+        The observations, those that came and did not go, are looked at where sums have to be made afresh.
         """
         self._stale |= window.bandwidth != self.window.bandwidth
         self.window = window

@@ -169,7 +169,7 @@ class Runs:
             parts, seen, whole = [], 2**64 - 1, True
             for keys, numbers in self._runs:
                 at = int(np.searchsorted(keys, np.uint64(start)))
-                rows = slice(at, at + ahead)
+                rows: slice | Numbers = slice(at, at + ahead)
                 if at + ahead > len(keys):
                     rows = (at + np.arange(min(ahead, len(keys)))) % len(keys)
                 away = keys[rows] - np.uint64(start)  # modulo 2⁶⁴: how far ahead on the circle

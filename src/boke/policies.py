@@ -262,8 +262,8 @@ def chance(seed: int, least: float, first: int = 0) -> Lot:
 class DensityExploration:
     """Go where the kernel density is lowest (eq. min KDE): a space-filling design that heeds what is there.
 
-    Among many points the density at the candidates is kept from one trial to the next, if the kernel is gaussian and the
-    bandwidth depends on the number of observations alone.
+    Among many points the density at the candidates is kept from one trial to the next, if the kernel is gaussian and
+    the bandwidth depends on the number of observations alone.
     """
 
     kernel: str | Kernel = "gaussian"
@@ -353,7 +353,7 @@ class KRUCB:
             categorical=space.categorical,
         )
         arm = model.X[np.argmax(kr_ucb(model, self.C))]
-        if self.eta < 1.0 and len(data.points) ** self.eta < len(np.unique(data.points, axis=0)):
+        if self.eta < 1.0 and (len(data) + len(data.silent)) ** self.eta < data.distinct:  # with 1.0 it never is
             return Suggestion(arm, "repeat", model, seen=seen)
         return Suggestion(self._widen(arm, model, space, key.generator()), "widen", model, seen=seen)
 

@@ -127,6 +127,9 @@ class Index:
         S = self.columns.x[self._silent]
         return np.asarray(S[np.argsort(row_keys(S), kind="stable")])
 
+    def distinct(self) -> int:
+        return len(np.unique(row_keys(self.columns.x[np.append(self._all(), self._silent)])))
+
     def best(self) -> int:
         """The row of the largest value, by content the first of several."""
         if self._best is None and self._above is None:
@@ -322,6 +325,11 @@ class View(Data):
         if self._current is not None:
             for name in ("X", "y", "silent", "numbers", "asked", "keys"):
                 getattr(self, name)
+
+    @property
+    def distinct(self) -> int:
+        index = self._current
+        return super().distinct if index is None else index.distinct()
 
     @property
     def taken(self) -> Taken:
