@@ -9,7 +9,7 @@ import numpy as np
 
 from boke.space import Array
 
-PROMISING = 3  # evaluations after which a gain must show
+PROMISING, COLUMNS = 3, 7  # evaluations after which a gain must show, one less from so many columns on
 
 
 def ascend(
@@ -24,13 +24,14 @@ def ascend(
     """A local maximum of a function with slopes inside [low, high] (d,), from x (d,), and its value there.
 
     Projected BFGS with backtracking; it ends when a step straight up gains less than ``enough``, and is given up if it
-    has not gained ``least`` after PROMISING evaluations.
+    has not gained ``least`` after two or three evaluations.
     """
     f, g = value(x)
     start = f
     width, used, fresh = float((high - low).max()), 1, True
+    promising = PROMISING - (len(x) >= COLUMNS)
     H = np.eye(len(x))
-    while used < evaluations and (used < PROMISING or f >= start + least):
+    while used < evaluations and (used < promising or f >= start + least):
         h = np.where(((x <= low) & (g < 0.0)) | ((x >= high) & (g > 0.0)), 0.0, g)
         norm = float(np.abs(h).max())
         if not 1e-10 < norm < math.inf:

@@ -220,9 +220,11 @@ class BOKELocal(BOKE):
     Args:
         q: Probability of exploring.
         region: How the trust region follows success and failure.
-        max_points: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
+        n_acq: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
+        max_points: See BOKE; fewer for the same reason.
     """
 
+    n_acq: int = 512
     max_points: int = 256
     q: float = 0.05
     region: TrustRegion = TrustRegion()

@@ -32,7 +32,8 @@ auto unlocked(Function &&function) {
 }
 
 constexpr double ENOUGH = 1e-6;  // of log EI: a climb ends when a step straight up gains less
-constexpr std::size_t PROMISING = 3;  // evaluations after which an ascent that has not gained enough is given up
+constexpr std::size_t PROMISING = 3;  // evaluations after which an ascent that has not gained enough is given up,
+constexpr std::size_t COLUMNS = 7;    // one less from so many columns on
 
 inline Result array(const Numbers &values, std::initializer_list<std::size_t> shape) {
     std::size_t size = 1;
@@ -55,8 +56,8 @@ inline void update(const GPFunctions &run, std::size_t d, Numbers &H, const doub
 }
 
 // Projected BFGS with backtracking: the local maximum of `value(x, slope, needed)` inside [low, high] from x (d), which moves
-// there; ends when a step straight up gains less than `enough`, and is given up if it has not gained `least` after
-// PROMISING evaluations. Slopes may be left out where the value does not make them `needed`: nobody will look at them.
+// there; ends when a step straight up gains less than `enough`, and is given up if it has not gained `least` after two or three
+// evaluations. Slopes may be left out where the value does not make them `needed`: nobody will look at them.
 template <typename Value>
 double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, const double *low, const double *high,
               std::size_t evaluations, double enough, double least = -INFINITY) {
@@ -65,9 +66,10 @@ double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, c
     double f = value(x, g.data(), [](double) { return true; }), width = 0.0;
     for (std::size_t i = 0; i < d; ++i) width = std::max(width, high[i] - low[i]);
     const double start = f;
+    const std::size_t promising = PROMISING - (d >= COLUMNS);
     bool fresh = true;
     for (std::size_t used = 1; used < evaluations;) {
-        if (used >= PROMISING && !(f >= start + least)) break;
+        if (used >= promising && !(f >= start + least)) break;
         double norm = 0.0, along = 0.0;
         for (std::size_t i = 0; i < d; ++i) {
             if ((x[i] <= low[i] && g[i] < 0.0) || (x[i] >= high[i] && g[i] > 0.0)) h[i] = 0.0;
@@ -101,7 +103,7 @@ double ascend(const GPFunctions &run, Value &&value, std::size_t d, double *x, c
             ++used;
             auto higher = [&](double there) { return there > f + 1e-4 * rise && there > f; };
             auto goes_on = [&](double there) {
-                return higher(there) && used < evaluations && (used < PROMISING || there >= start + least) && !(fresh && !(there > before + enough));
+                return higher(there) && used < evaluations && (used < promising || there >= start + least) && !(fresh && !(there > before + enough));
             };
             const double there = value(trial.data(), h.data(), goes_on);
             if (higher(there)) {
