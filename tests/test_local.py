@@ -272,8 +272,40 @@ def test_a_cluster_around_the_best_point_is_not_taken_for_noise(monkeypatch):
         assert local._cluster(data.nearest(data.best, 40, space)[0], space) == 19
     told = [Data(data.X, np.random.default_rng(1).standard_normal(79), data.silent, data.numbers) for data in clusters]
     assert all(local.fit(data, space, data.X[0]).noise is not None for data in told)  # there is noise in the cluster
-    monkeypatch.setattr(local, "_cluster", lambda X, space: len(X))
+    monkeypatch.setattr(local, "_clearer", lambda *_: None)
     assert sum(local.fit(data, space, data.best).noise is not None for data in clusters) > 4
+
+
+def test_a_cluster_elsewhere_is_not_taken_for_noise(monkeypatch):
+    """Another search has closed in on a point among the observations around this one."""
+    space, found = Space.of([(0, 1)] * 2), []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        cluster = 10.0 ** rng.uniform(-10, -7, (20, 1)) * rng.standard_normal((20, 2))
+        others = [1e-4 * rng.standard_normal((11, 2)), 0.05 * rng.standard_normal((200, 2))]
+        X = 0.3 + np.vstack([[[2e-4, 1e-4]], cluster, *others])
+        found.append(Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X))))
+    for data in found:
+        assert local.fit(data, space, data.X[0]).noise is None
+        clear, values = local._clearer(*data.nearest(data.X[0], 32, space), data, space)
+        assert np.count_nonzero(np.abs(clear - 0.3).max(axis=1) < 1e-6) < 3 and len(clear) > 12
+        np.testing.assert_array_equal(values, -np.square(clear - 0.3).sum(axis=1))
+    told = [Data(data.X, np.random.default_rng(1).standard_normal(232), data.silent, data.numbers) for data in found]
+    assert sum(local.fit(data, space, data.X[0]).noise is not None for data in told) > 14  # there is noise
+    monkeypatch.setattr(local, "_scattered", lambda X, n, space: range(len(X)))
+    assert sum(local.fit(data, space, data.X[0]).noise is not None for data in found) > 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_scattered_observations_are_those_far_from_all_before(seed):
+    rng, space = np.random.default_rng(seed), Space.of([(0, 1)] * 2)
+    X = np.vstack([rng.random((10, 2)), 0.5 + 0.01 * rng.random((40, 2)), 0.2 + 1e-4 * rng.random((20, 2))])
+    X = X[np.argsort(np.linalg.norm(X - X[0], axis=1))]
+    limit, rows = np.linalg.norm(X[39] - X[0]) / local.DENSE, []
+    for i, x in enumerate(X):
+        if all(np.linalg.norm(x - X[j]) > limit for j in rows):
+            rows.append(i)
+    assert local._scattered(X, 40, space) == rows and len(rows) < 70
 
 
 def test_a_few_observations_or_repeated_ones_are_no_cluster():

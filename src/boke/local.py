@@ -59,6 +59,7 @@ TURNS = 3  # times that the axes of a model may turn
 EARLIEST = 24  # observations from which on they may, and no fewer than a metric has entries
 RUGGED = 0.2  # side below which a region of a rugged function has settled
 DENSE = 100.0  # times as far as the observations of a cluster: there they are one point, whose values differ
+SPREAD_OUT = 8  # times as many observations are looked at where those of a model are in a cluster elsewhere
 
 
 class LocalModel(NamedTuple):
@@ -368,10 +369,10 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         X, y = data.nearest(center, count, space)
         first = noises, start, shape
         model, frame = _shaped(X, y, center, space, *first, learns=not last)
-        if not last and _noisy(model) and (some := _cluster(X, space)) < len(X):
-            alone = _shaped(X[:some], y[:some], center, space, *first)
+        if not last and _noisy(model) and (others := _clearer(X, y, data, space)) is not None:
+            alone = _shaped(*others, center, space, *first)
             if not _noisy(alone[0]):
-                X, y, (model, frame) = X[:some], y[:some], alone
+                (X, y), (model, frame) = others, alone
         share, version = model.hyperparameters[2], model.hyperparameters[-1]
         noise = None if share < FAINT.share else noise or (LOUD if share >= LOUD.share else FAINT)
         if noise is not None and space.smooth and not (last or average):
@@ -415,6 +416,33 @@ def _shaped(X: Array, y: Array, center: Array, space: Space, *first: Any, learns
 
 def _noisy(model: Any) -> bool:
     return bool(model.hyperparameters[2] >= FAINT.share)
+
+
+def _clearer(X: Array, y: Array, data: Data, space: Space) -> tuple[Array, Array] | None:
+    """Observations and their values instead of X (n, d), the nearest to the first one, if some of those are a cluster.
+
+    A cluster around the first one is taken without the others; of a cluster elsewhere, as another search has left it, a
+    single observation, and more distant ones instead.
+    """
+    if (some := _cluster(X, space)) < len(X):
+        return X[:some], y[:some]
+    n = len(X)
+    if 4 * len(_scattered(X, n, space)) > 3 * n:
+        return None
+    more, values = data.nearest(X[0], SPREAD_OUT * n, space)
+    rows = _scattered(more, n, space)[:n]
+    return (more[rows], values[rows]) if len(rows) > (space.dim + 1) * (space.dim + 2) // 2 else None
+
+
+def _scattered(X: Array, n: int, space: Space) -> list[int]:
+    """Rows of X (m, d) that are not DENSE times as close to one before as the n-th is to the first."""
+    Z = features(X, space)
+    away = squared_distances(Z, Z)
+    close = np.tril(away <= away[0, min(n, len(X)) - 1] / DENSE**2, -1)
+    rows = close.any(axis=1)
+    for i in np.flatnonzero(rows):  # close to one that is close to another, and left out for it
+        rows[i] = (close[i] & ~rows)[:i].any()
+    return np.flatnonzero(~rows).tolist()
 
 
 def _cluster(X: Array, space: Space) -> int:
