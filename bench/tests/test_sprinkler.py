@@ -11,7 +11,7 @@ import pytest
 
 from boke_bench.problems.sprinkler import HIGH, LOW, Sprinkler, simulate
 
-VECTORS = Path(__file__).parent / "sprinkler_vectors.csv.gz"  # shared/reference/sprinkler_vectors.csv
+VECTORS = Path(__file__).parent / "sprinkler_vectors.csv.gz"
 JUMPS = {"argmax_obj2": (1, 0.03), "argmax_obj3": (2, 0.2)}  # output, and how far the other side of its jump may lie
 
 

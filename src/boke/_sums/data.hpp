@@ -62,8 +62,9 @@ inline std::vector<Near> nearest(const double *points, std::size_t n, std::size_
         found.resize(k);
         limit = found[k - 1].away, limited = true;
     }
-    std::sort(found.begin(), found.end());
+    if (found.size() > k && k > 0) std::nth_element(found.begin(), found.begin() + (k - 1), found.end());
     found.resize(std::min(k, found.size()));
+    std::sort(found.begin(), found.end());
     return found;
 }
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from boke_bench.protocol import Array
 
-# Two functions of each class, as the paper shows them: f1, f4, f8 and f11 are named in its text, the other six are the
-# reading of shared/reference/bbob_selection.md.
+# Two functions of each class, as the paper shows them: f1, f4, f8 and f11 are named in its text, the other six are a
+# reading of it: the panels of its figures are two of each class.
 BATCH_1 = (1, 8, 14, 15, 20)
 BATCH_2 = (4, 6, 11, 17, 21)
 PAPER_FUNCTIONS = BATCH_1 + BATCH_2
