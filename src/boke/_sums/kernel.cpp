@@ -123,36 +123,40 @@ struct Running {
     Lanes W, S;    // relative to exp(-shift / 2)
 };
 
-// One query, one tile: add its observations, at these squared distances, to the running sums.
+// One query, one tile: add its observations, at these squared distances, to the running sums, which are kept in registers
+// meanwhile.
 INLINE void add(const Data &data, Lanes *s, const double *codes, std::ptrdiff_t own, std::size_t first, std::size_t last,
                 Running &sum) {
+    Lanes W = sum.W, S = sum.S;
+    const double *w = data.w + first * LANES, *y = data.y + first * LANES;
+    const std::size_t n = last - first;
+    for (std::size_t g = 0; own >= 0 && g < n; ++g) skip(s[g], first + g, own);
     if (data.kernel != GAUSSIAN) {
-        for (std::size_t g = first; g < last; ++g) {
-            skip(s[g - first], g, own);
-            if (!any_within(s[g - first], 1.0)) continue;
-            const Lanes k = compact(data, s[g - first], codes, g).value * load(data.w + g * LANES);
-            sum.W += k;
-            sum.S += k * load(data.y + g * LANES);
+        for (std::size_t g = 0; g < n; ++g) {
+            if (!any_within(s[g], 1.0)) continue;
+            const Lanes k = compact(data, s[g], codes, first + g).value * load(w + g * LANES);
+            W += k;
+            S += k * load(y + g * LANES);
         }
-        return;
+    } else {
+        Lanes nearest = all(INF);
+        for (std::size_t g = 0; g < n; ++g) nearest = choose(s[g] < nearest, s[g], nearest);
+        double shift = sum.shift;
+        if (any_below(nearest, shift)) {
+            shift = least(nearest);
+            const double shrink = exponential(0.5 * (shift - sum.shift));  // 0 at first, when sum.shift is infinite
+            W *= all(shrink);
+            S *= all(shrink);
+            sum.shift = shift;
+        }
+        for (std::size_t g = 0; g < n; ++g) {
+            if (!any_within(s[g], shift + CUT)) continue;
+            const Lanes k = gaussian(s[g], shift) * load(w + g * LANES);
+            W += k;
+            S += k * load(y + g * LANES);
+        }
     }
-    Lanes nearest = all(INF);
-    for (std::size_t g = first; g < last; ++g) {
-        skip(s[g - first], g, own);
-        nearest = choose(s[g - first] < nearest, s[g - first], nearest);
-    }
-    if (any_below(nearest, sum.shift)) {
-        const double shift = least(nearest), shrink = exponential(0.5 * (shift - sum.shift));  // 0 at first, when sum.shift is infinite
-        sum.W *= all(shrink);
-        sum.S *= all(shrink);
-        sum.shift = shift;
-    }
-    for (std::size_t g = first; g < last; ++g) {
-        if (!any_within(s[g - first], sum.shift + CUT)) continue;
-        const Lanes k = gaussian(s[g - first], sum.shift) * load(data.w + g * LANES);
-        sum.W += k;
-        sum.S += k * load(data.y + g * LANES);
-    }
+    sum.W = W, sum.S = S;
 }
 
 // Gradients of one query, given its shift and mean: sums of (dk/dz) and (dk/dz)(y - mean) over its neighbours.
