@@ -1,10 +1,13 @@
 """The density that is kept at candidates of the cube, against that made afresh."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boke import density as module
 from boke import history, policies
 from boke.bandwidth import Fixed, LeastSquaresCV, Scott, Silverman, by_count
 from boke.data import Data
@@ -33,9 +36,15 @@ def observations(points):
     d=st.sampled_from([1, 2, 10, 60]),
     ell=st.sampled_from([0.003, 0.05, 1.0]),
     steps=st.lists(st.sampled_from("aaaaAcrRsSbn"), min_size=1, max_size=80),
+    chunk=st.sampled_from([50, 1 << 16]),
 )
-def test_sums_are_fresh_after_any_history(seed, d, ell, steps):
+def test_sums_are_fresh_after_any_history(seed, d, ell, steps, chunk):
     """Observations come, alone and many at once, at places where others are, and go; windows slide; bandwidths change."""
+    with patch.object(module, "CHUNK", chunk):
+        play(seed, d, ell, steps)
+
+
+def play(seed, d, ell, steps):
     rng, space = np.random.default_rng(seed), Space.of([(0.0, 1.0)] * d)
     window = Window(seed, 40, 17, ell)
     density, points = Density(window, space), [(rng.random(d), True)]

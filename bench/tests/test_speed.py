@@ -10,7 +10,7 @@ import pytest
 from boke_bench import speed, speed_report
 from boke_bench.cli import main
 
-TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 9, 12, (4, 12), 2, 12, (1500,))
+TINY = speed.Scale((2,), (60, 1200), 4, 0.5, 12, 7, 9, 12, (4, 12), 2, 12, (1500,), (60,))
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,8 @@ def test_every_part_has_figures(record):
     assert record["long_history"]["bytes_per_observation"] > 0.0
     assert len(record["quality"]) == 6
     assert [(r["points"], r["t"]) for r in record["catalogue"]] == [(1500, 100), (1500, 1000)]
+    assert {r["policy"] for r in record["policies"]} == {"BOKE", "BOKEPlus", "DensityExploration", "KRUCB", "BOKELocal"}
+    assert all(0.0 < r["median_ms"] <= r["p99_ms"] for r in record["policies"])
     assert math.isfinite(record["exponent_of_mean"]) if len(TINY.sizes) > 2 else record["exponent_of_mean"] is None
 
 

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from boke.compiled import NATIVE
 from boke.elementary import exp, log, squared_distances
 from boke.keys import Numbers, uniform
 from boke.space import Array, Mask, Space
 
 TOGETHER = 256  # observations whose distances from all candidates are in memory at once
+CHUNK = 1 << 16  # observations that are summed over at once where sums are made afresh,
+MANY = 8  # compiled for so many candidates: for fewer the observations are not worth preparing
 DRAINED = 1e-3  # of the largest sum that a candidate has had: below, subtracting has cost it three digits
-LARGE, POWERS = 1e100, (-700.0, 700.0)  # of a sum relative to its level; of what is added to it
+LARGE, LOWEST, HIGHEST = 1e100, -700.0, 700.0  # of a sum relative to its level; of the powers of what is added to it
 
 Observations = Callable[[], tuple[Array, Mask]]  # points (n, d), and which of them count
 
@@ -90,8 +93,8 @@ class Density:
     def _change(self, points: Array, sign: float) -> None:
         for first in range(0, len(points) if not self._stale.all() else 0, TOGETHER):
             powers = self._powers(self._candidates, points[first : first + TOGETHER]) - self._level[:, None]
-            self._stale |= (powers > POWERS[1]).any(axis=1)
-            self._sum += sign * exp(np.clip(powers, *POWERS)).sum(axis=1)
+            self._stale |= (powers > HIGHEST).any(axis=1)
+            self._sum += sign * exp(np.clip(powers, LOWEST, HIGHEST)).sum(axis=1)
 
     def log(self, window: Window, observations: Observations) -> tuple[Array, Array]:
         """Candidates (count, d) of a window that follows, and ln W at them.
@@ -110,21 +113,29 @@ class Density:
         return self._candidates.copy(), self._level + log(self._sum)
 
     def _refresh(self, rows: Numbers, points: Array, counts: Mask) -> None:
-        """Make some sums afresh: one term of each is 1."""
-        level, total = np.full(len(rows), -np.inf), np.zeros(len(rows))
-        size = max(TOGETHER, TOGETHER * self.window.count // len(rows))
-        for first in range(0, len(points), size):
-            chosen = slice(first, first + size)
-            powers = self._powers(self._candidates[rows], points[chosen])
-            powers[:, ~counts[chosen]] = -np.inf
-            top = np.maximum(level, powers.max(axis=1))
-            known = np.where(np.isfinite(top), top, 0.0)
-            total *= exp(np.where(np.isfinite(level), level - known, 0.0))
-            total += exp(np.maximum(powers - known[:, None], POWERS[0])).sum(axis=1)
-            level = top
-        none = ~np.isfinite(level)
-        self._level[rows], self._sum[rows] = np.where(none, 0.0, level), np.where(none, 0.0, total)
+        """Make some sums afresh."""
+        level = np.full(len(rows), -np.inf)
+        for first in range(0, len(points), CHUNK):
+            chosen = slice(first, first + CHUNK)
+            some = points[chosen] if counts[chosen].all() else points[chosen][counts[chosen]]
+            if len(some):
+                part = self._log_sums(self._candidates[rows], some)
+                top = np.maximum(level, part)
+                level = top + log(exp(np.maximum(level - top, LOWEST)) * np.isfinite(level) + exp(part - top))
+        known = np.isfinite(level)
+        self._level[rows], self._sum[rows] = np.where(known, level, 0.0), known
         self._most[rows], self._stale[rows] = self._sum[rows], False
+
+    def _log_sums(self, candidates: Array, points: Array) -> Array:
+        """ln W (n,) of all points at candidates (n, d)."""
+        if NATIVE is not None and len(candidates) >= MANY:
+            no, nothing = (np.empty((len(X), 0)) for X in (points, candidates))
+            unit = 1.0 / self.window.bandwidth
+            sums = NATIVE.Sums(0, points * unit, no, np.zeros(len(points)), None, no[0])
+            return np.asarray(sums(candidates * unit, nothing)[3])
+        powers = self._powers(candidates, points)
+        top = powers.max(axis=1)
+        return np.asarray(top + log(exp(np.maximum(powers - top[:, None], LOWEST)).sum(axis=1)))
 
     def _powers(self, candidates: Array, points: Array) -> Array:
         """-s / 2 of all pairs (n, m)."""

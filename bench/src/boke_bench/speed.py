@@ -31,7 +31,7 @@ from boke.bandwidth import Silverman
 from boke.engine import Draw
 from boke.kernels import get_kernel
 from boke.model import KernelModel
-from boke.policies import BOKE, BOKELocal
+from boke.policies import BOKE, KRUCB, BOKELocal, BOKEPlus, DensityExploration
 from boke.quasirandom import sobol
 from boke.scores import normal_scores
 from boke.sums import Points
@@ -57,9 +57,10 @@ class Scale:
     seeds: int = 20
     quality_run: int = 300
     catalogues: tuple[int, ...] = (10_000, 100_000)
+    histories: tuple[int, ...] = (1000, 10_000, 100_000)
 
 
-QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40, (2000,))
+QUICK = Scale((2, 10), (100, 1000), 20, 2.0, 40, 12, 20, 40, (8, 32), 2, 40, (2000,), (1000,))
 TURN = 10  # steps of an optimizer before the next one's: the first of them finds the caches full of other things
 LIMITS = {"tpe": 10_000, "turbo-enn": 100_000, "gp-ei": 300, "skopt": 300}  # longest history an optimizer is given
 
@@ -351,6 +352,22 @@ def catalogue(scale: Scale) -> Iterator[Row]:
             yield row
 
 
+def of_policies(scale: Scale) -> Iterator[Row]:
+    """ask + tell of every policy after t observations that were told at once, d = 2 and 10."""
+    for d in (2, 10):
+        for t in scale.histories:
+            X = np.random.default_rng(0).random((t, d))
+            y = bowls(X)
+            for policy in (BOKE(), BOKEPlus(), DensityExploration(), KRUCB(), BOKELocal()):
+                step = of_boke(X, y, policy=policy)
+                first = step()
+                spent = [step() for _ in range(max(5, scale.steps // 5))]
+                yield {
+                    "policy": type(policy).__name__, "d": d, "t": t, "first_ms": 1e3 * first,
+                    "median_ms": 1e3 * float(np.median(spent)), "p99_ms": 1e3 * float(np.quantile(spent, 0.99)),
+                }  # fmt: skip
+
+
 def long_history(scale: Scale) -> Row:
     """tell_many, save, load, memory and forgetting at the largest size, d = 10."""
     t, d = max(scale.sizes), 10
@@ -431,6 +448,7 @@ PARTS: dict[str, Callable[[Scale], Any]] = {
     "paper": lambda scale: list(paper(scale)),
     "batches": lambda scale: list(batches(scale)),
     "catalogue": lambda scale: list(catalogue(scale)),
+    "policies": lambda scale: list(of_policies(scale)),
     "long_history": long_history,
     "quality": lambda scale: list(quality(scale)),
     "import_s": lambda scale: import_seconds(),

@@ -13,7 +13,9 @@ from boke_bench.tables import Table
 Record = dict[str, Any]
 Goal = tuple[str, str, bool]  # what was aimed at, what was measured, whether it was reached
 GRID = "#e3e5e8"
-PARTS = ("bulk", "sequential", "sums", "paper", "batches", "catalogue", "long_history", "quality", "import_s")
+PARTS = (
+    "bulk", "sequential", "sums", "paper", "batches", "catalogue", "policies", "long_history", "quality", "import_s",
+)  # fmt: skip
 
 
 def draw(record: Record) -> Figure:
@@ -179,6 +181,14 @@ def tables(record: Record) -> list[Table]:
             [
                 [f"{r['points']:,}", f"{r['t']:,}", _ms(r["kept_ms"]), _ms(r["afresh_ms"]), _ms(r["kept_first_ms"])]
                 for r in record["catalogue"]
+            ],
+        ),
+        Table(
+            "ask + tell of every policy after t observations told at once, ms",
+            ["d", "t", "policy", "median", "p99", "the first"],
+            [
+                [str(r["d"]), f"{r['t']:,}", r["policy"], *(_ms(r[key]) for key in ("median_ms", "p99_ms", "first_ms"))]
+                for r in record["policies"]
             ],
         ),
     ]  # fmt: skip
