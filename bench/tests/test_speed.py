@@ -49,7 +49,7 @@ def test_goals_tables_and_figure_come_from_the_record(record, tmp_path, capsys):
     assert picture.stat().st_size > 5000
     text = table.read_text()
     assert text.startswith("# Speed\n")
-    assert text.count("\n| --- |") == 8
+    assert text.count("\n| --- |") == 9
     capsys.readouterr()
     assert main(["speed", "--read", str(path)]) == 0
     assert "| goal | measured | reached |" in capsys.readouterr().out
