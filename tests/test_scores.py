@@ -1,5 +1,10 @@
+import math
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, rankdata
@@ -74,3 +79,30 @@ def test_none_keeps_the_values():
 @pytest.mark.parametrize("how", SCALES)
 def test_no_values(how):
     assert scaled(np.empty(0), how).shape == (0,)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="they are compiled or SciPy's")
+def test_compiled_quantiles_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    levels = np.concatenate(
+        [rng.random(10_000), 10.0 ** rng.uniform(-300, 0, 3000), 1.0 - 10.0 ** rng.uniform(-16, 0, 3000)]
+    )
+    ends = np.array([0.0, 1.0, 0.5, math.exp(-2.0), 1.0 - math.exp(-2.0), math.exp(-32.0), math.nan, -1.0, 2.0])
+    for some in (levels, ends):
+        np.testing.assert_allclose(NATIVE.normal_quantiles(some), scipy.special.ndtri(some), rtol=1e-15)
+
+
+@pytest.mark.skipif(NATIVE is None, reason="what is compiled needs no SciPy")
+def test_a_run_of_the_default_does_without_the_slow_modules():
+    """Importing one of these takes as long as hundreds of suggestions."""
+    code = """if True:
+        import boke, sys
+        optimizer = boke.Optimizer([(0, 1)] * 3, rng=0)
+        for _ in range(120):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float(((trial.x - 0.3) ** 2).sum()))
+        slow = ("scipy.special", "scipy.spatial", "scipy.stats", "scipy.linalg")
+        print([name for name in slow if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -31,8 +31,9 @@ def scaled(y: Array, how: str) -> Array:
 def normal_scores(y: Array) -> Array:
     """Φ⁻¹((rank + 1/2) / t), ties averaged: the same for every increasing transformation of the values."""
     order = np.argsort(y)  # equal values come in any order: they get equal scores
-    levels = (plain_levels if NATIVE is None else NATIVE.levels)(y, order)
-    return np.asarray(scipy.special.ndtri(levels))
+    if NATIVE is not None:
+        return np.asarray(NATIVE.normal_quantiles(NATIVE.levels(y, order)))
+    return np.asarray(scipy.special.ndtri(plain_levels(y, order)))
 
 
 def plain_levels(y: Array, order: NDArray[np.int64]) -> Array:
