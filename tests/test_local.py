@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boke import Categorical, Float, Int, Optimizer, gp, local, probe
+from boke import Categorical, Float, Int, Optimizer, clusters, gp, local, probe
 from boke.compiled import NATIVE
 from boke.data import Data, features
 from boke.keys import Lot
@@ -261,19 +261,19 @@ def test_a_settled_region_of_a_rugged_function_is_averaged_every_other_time(monk
 
 def test_a_cluster_around_the_best_point_is_not_taken_for_noise(monkeypatch):
     """Among far observations it is one point to a model, with many values."""
-    space, clusters = Space.of([(0, 1)] * 2), []
+    space, found = Space.of([(0, 1)] * 2), []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         far = 0.05 * rng.standard_normal((60, 2))
         X = 0.3 + np.vstack([np.zeros((1, 2)), 1e-7 * rng.standard_normal((18, 2)), far])
-        clusters.append(Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X))))
-    for data in clusters:
+        found.append(Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X))))
+    for data in found:
         assert local.fit(data, space, data.best).noise is None and local._quiet(data, space)
-        assert local._cluster(data.nearest(data.best, 40, space)[0], space) == 19
-    told = [Data(data.X, np.random.default_rng(1).standard_normal(79), data.silent, data.numbers) for data in clusters]
+        assert clusters.around_the_first(data.nearest(data.best, 40, space)[0], space) == 19
+    told = [Data(data.X, np.random.default_rng(1).standard_normal(79), data.silent, data.numbers) for data in found]
     assert all(local.fit(data, space, data.X[0]).noise is not None for data in told)  # there is noise in the cluster
-    monkeypatch.setattr(local, "_clearer", lambda *_: None)
-    assert sum(local.fit(data, space, data.best).noise is not None for data in clusters) > 4
+    monkeypatch.setattr(clusters, "clearer", lambda *_: None)
+    assert sum(local.fit(data, space, data.best).noise is not None for data in found) > 4
 
 
 def test_a_cluster_elsewhere_is_not_taken_for_noise(monkeypatch):
@@ -287,12 +287,12 @@ def test_a_cluster_elsewhere_is_not_taken_for_noise(monkeypatch):
         found.append(Data(X, -np.square(X - 0.3).sum(axis=1), X[:0], np.arange(len(X))))
     for data in found:
         assert local.fit(data, space, data.X[0]).noise is None
-        clear, values = local._clearer(*data.nearest(data.X[0], 32, space), data, space)
+        clear, values = clusters.clearer(*data.nearest(data.X[0], 32, space), data, space)
         assert np.count_nonzero(np.abs(clear - 0.3).max(axis=1) < 1e-6) < 3 and len(clear) > 12
         np.testing.assert_array_equal(values, -np.square(clear - 0.3).sum(axis=1))
     told = [Data(data.X, np.random.default_rng(1).standard_normal(232), data.silent, data.numbers) for data in found]
     assert sum(local.fit(data, space, data.X[0]).noise is not None for data in told) > 14  # there is noise
-    monkeypatch.setattr(local, "_scattered", lambda X, n, space: range(len(X)))
+    monkeypatch.setattr(clusters, "scattered", lambda X, n, space: range(len(X)))
     assert sum(local.fit(data, space, data.X[0]).noise is not None for data in found) > 4
 
 
@@ -301,17 +301,17 @@ def test_scattered_observations_are_those_far_from_all_before(seed):
     rng, space = np.random.default_rng(seed), Space.of([(0, 1)] * 2)
     X = np.vstack([rng.random((10, 2)), 0.5 + 0.01 * rng.random((40, 2)), 0.2 + 1e-4 * rng.random((20, 2))])
     X = X[np.argsort(np.linalg.norm(X - X[0], axis=1))]
-    limit, rows = np.linalg.norm(X[39] - X[0]) / local.DENSE, []
+    limit, rows = np.linalg.norm(X[39] - X[0]) / clusters.DENSE, []
     for i, x in enumerate(X):
         if all(np.linalg.norm(x - X[j]) > limit for j in rows):
             rows.append(i)
-    assert local._scattered(X, 40, space) == rows and len(rows) < 70
+    assert clusters.scattered(X, 40, space) == rows and len(rows) < 70
 
 
 def test_a_few_observations_or_repeated_ones_are_no_cluster():
     space, X = Space.of([(0, 1)] * 2), np.random.default_rng(0).random((30, 2))
-    assert local._cluster(X[:6], space) == 6
-    assert local._cluster(np.vstack([np.repeat(X[:1], 20, axis=0), X]), space) == 50
+    assert clusters.around_the_first(X[:6], space) == 6
+    assert clusters.around_the_first(np.vstack([np.repeat(X[:1], 20, axis=0), X]), space) == 50
 
 
 def test_gridded_columns_are_not_probed():

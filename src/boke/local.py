@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from boke import gp, probe, warp
+from boke import clusters, gp, probe, warp
 from boke.compiled import NATIVE
 from boke.data import Data, features, nearest_rows
 from boke.elementary import squared_distances
@@ -58,8 +58,6 @@ QUIET = tuple(noise for noise in gp.NOISES if noise < FAINT.share)  # levels whe
 TURNS = 3  # times that the axes of a model may turn
 EARLIEST = 24  # observations from which on they may, and no fewer than a metric has entries
 RUGGED = 0.2  # side below which a region of a rugged function has settled
-DENSE = 100.0  # times as far as the observations of a cluster: there they are one point, whose values differ
-SPREAD_OUT = 8  # times as many observations are looked at where those of a model are in a cluster elsewhere
 
 
 class LocalModel(NamedTuple):
@@ -149,7 +147,7 @@ def _usual(d: int, region: TrustRegion, count: int) -> Any:
     turns = TURNS, _least_to_turn(d)
     return NATIVE.Usual(
         sobol_integers(n, d), n // 2, _few(d), count, *grids, LEARNING, gp.STRETCHES, *turns, FAINT.share,
-        DENSE, region.patient(d), region.rule, TOPS, EVALUATIONS,
+        clusters.DENSE, region.patient(d), region.rule, TOPS, EVALUATIONS,
     )  # fmt: skip
 
 
@@ -369,7 +367,7 @@ def fit(data: Data, space: Space, center: Array, *, average: bool = False) -> Lo
         X, y = data.nearest(center, count, space)
         first = noises, start, shape
         model, frame = _shaped(X, y, center, space, *first, learns=not last)
-        if not last and _noisy(model) and (others := _clearer(X, y, data, space)) is not None:
+        if not last and _noisy(model) and (others := clusters.clearer(X, y, data, space)) is not None:
             alone = _shaped(*others, center, space, *first)
             if not _noisy(alone[0]):
                 (X, y), (model, frame) = others, alone
@@ -403,7 +401,7 @@ def _quiet(data: Data, space: Space) -> bool:
     X, y = data.nearest(data.best, nearest(space.dim, data.answered), space)
     if not _noisy(_shaped(X, y, data.best, space, learns=False)[0]):
         return True
-    some = _cluster(X, space)
+    some = clusters.around_the_first(X, space)
     return some < len(X) and not _noisy(_shaped(X[:some], y[:some], data.best, space, learns=False)[0])
 
 
@@ -416,47 +414,6 @@ def _shaped(X: Array, y: Array, center: Array, space: Space, *first: Any, learns
 
 def _noisy(model: Any) -> bool:
     return bool(model.hyperparameters[2] >= FAINT.share)
-
-
-def _clearer(X: Array, y: Array, data: Data, space: Space) -> tuple[Array, Array] | None:
-    """Observations and their values instead of X (n, d), the nearest to the first one, if some of those are a cluster.
-
-    A cluster around the first one is taken without the others; of a cluster elsewhere, as another search has left it, a
-    single observation, and more distant ones instead.
-    """
-    if (some := _cluster(X, space)) < len(X):
-        return X[:some], y[:some]
-    n = len(X)
-    if 4 * len(_scattered(X, n, space)) > 3 * n:
-        return None
-    more, values = data.nearest(X[0], SPREAD_OUT * n, space)
-    rows = _scattered(more, n, space)[:n]
-    return (more[rows], values[rows]) if len(rows) > (space.dim + 1) * (space.dim + 2) // 2 else None
-
-
-def _scattered(X: Array, n: int, space: Space) -> list[int]:
-    """Rows of X (m, d) that are not DENSE times as close to one before as the n-th is to the first."""
-    Z = features(X, space)
-    away = squared_distances(Z, Z)
-    close = np.tril(away <= away[0, min(n, len(X)) - 1] / DENSE**2, -1)
-    rows = close.any(axis=1)
-    for i in np.flatnonzero(rows):  # close to one that is close to another, and left out for it
-        rows[i] = (close[i] & ~rows)[:i].any()
-    return np.flatnonzero(~rows).tolist()
-
-
-def _cluster(X: Array, space: Space) -> int:
-    """How many of the rows of X (n, d), nearest to the first one first, are no more than DENSE times as far from it as
-    those that a quadratic takes. All, if so many are the same point.
-
-    Where a search has closed in on a point, the model's other observations are from long before. In its one length the
-    cluster is a point then, and its values, which it has many of, look like noise.
-    """
-    enough = (space.dim + 1) * (space.dim + 2) // 2
-    if len(X) <= enough:
-        return len(X)
-    away = squared_distances(features(X[:1], space), features(X, space))[0]
-    return int(np.count_nonzero(away <= DENSE**2 * away[enough])) if away[enough] > 0.0 else len(X)
 
 
 def _deviation(model: Any, y: Array) -> float:

@@ -141,14 +141,7 @@ class BOKE:
         return data.sample(self.max_points, by.start(), BEST, space)
 
     def _fit(self, data: Data, space: Space) -> KernelModel:
-        return KernelModel.of(
-            data.X,
-            scaled(data.y, self.y_scale),
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            silent=data.silent,
-            categorical=space.categorical,
-        )
+        return kernel_model(self, data, space)
 
     def _explore(self, data: Data, space: Space, key: Key, rng: Generator) -> Suggestion:
         seen = self._seen(data, space, key)
@@ -346,14 +339,7 @@ class KRUCB:
         if (first := initial(self, data, space, key)) is not None:
             return first
         seen = data if len(data) <= self.max_points else data.sample(self.max_points, key.start(), BEST, space)
-        model = KernelModel(
-            seen.X,
-            scaled(seen.y, self.y_scale),
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            silent=seen.silent,
-            categorical=space.categorical,
-        )
+        model = kernel_model(self, seen, space)
         arm = model.X[np.argmax(kr_ucb(model, self.C))]
         if self.eta < 1.0 and (len(data) + len(data.silent)) ** self.eta < data.distinct:  # with 1.0 it never is
             return Suggestion(arm, "repeat", model, seen=seen)
@@ -379,6 +365,18 @@ class KRUCB:
         X = arm + direction * radius * model.bandwidth
         X = np.where(space.categorical, np.where(rng.random(X.shape) < 0.5, arm, rng.random(X.shape)), X)
         return space.snap(np.clip(X, 0.0, 1.0))
+
+
+def kernel_model(policy: BOKE | KRUCB, data: Data, space: Space) -> KernelModel:
+    """The model of a policy, of the values on its scale."""
+    return KernelModel.of(
+        data.X,
+        scaled(data.y, policy.y_scale),
+        kernel=policy.kernel,
+        bandwidth=policy.bandwidth,
+        silent=data.silent,
+        categorical=space.categorical,
+    )
 
 
 def incumbents(model: KernelModel) -> Array:
