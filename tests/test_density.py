@@ -197,3 +197,12 @@ def test_others_look_at_all_points(kept):
     ):
         kept.setattr(Data, "log_density", None)
         assert policy.suggest(data, space, key).branch == "density"
+
+
+def test_failures_alone_are_kept_away_from(kept):
+    """Nothing has a value: the density is that of the silent points alone."""
+    rng, space = np.random.default_rng(0), Space.of([(0.0, 1.0)] * 2)
+    failed = 0.5 * rng.random((400, 2))
+    data = Data(failed[:0], np.empty(0), failed)
+    x = np.array([DensityExploration().suggest(data, space, Key(0, number)).x for number in range(400, 410)])
+    assert ((x >= 0.0) & (x <= 1.0)).all() and (x.max(axis=1) > 0.6).all()

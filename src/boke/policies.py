@@ -269,10 +269,10 @@ class DensityExploration:
         _check(self)
 
     def suggest(self, data: Data, space: Space, key: Key) -> Suggestion:
-        t, ell = len(data) + len(data.silent), self._length(len(data), space)
+        t = len(data) + len(data.silent)
         if t == 0:
             return Suggestion(space.snap(key.generator().random((1, space.dim)))[0], "initial")
-        if t > KEPT and ell is not None:
+        if t > KEPT and (ell := self._length(len(data), space)) is not None:
             return self._from_window(data, space, Window(key.seed, self.n_acq, key.number, ell))
         model = self._fit(data.points, space, self.bandwidth)
         x = argmax(
