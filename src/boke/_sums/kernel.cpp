@@ -10,21 +10,29 @@ namespace {
 
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
-constexpr std::size_t AT_ONCE = PARTS == 1 ? 4 : 1;  // queries that share what is loaded of a tile
-constexpr std::size_t TILE = 64;  // groups that stay in the first cache while all queries pass by, at most,
-constexpr std::size_t AT_HAND = 32 << 10;  // and their bytes
+constexpr std::size_t AT_ONCE = PARTS == 1 ? 4 : 2;  // queries, and as many groups, whose distances are in registers at once
+constexpr std::size_t TILE = 64;  // groups that stay in the second cache while all queries pass by, at most,
+constexpr std::size_t AT_HAND = 256 << 10;  // and their bytes
 constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
-constexpr std::size_t EARLY = 16; // and again after so many more
+constexpr std::size_t EARLY = 24; // and again after so many more
 constexpr std::size_t GROUPS_SOON = 4;  // groups of columns after which a hopeless block of a coarse copy is given up
 
-// Squared distances of Q queries (., p) with their codes to N groups, whose sums do not wait for each other, to rows of s. Those
-// of a query that are beyond its limit may be given up, all of them at once, and are only known to be beyond it.
-template <std::size_t N, std::size_t Q>
-INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, const double *limits, Lanes *s,
-                      std::size_t row) {
-    Lanes sum[Q][N];
-    for (std::size_t j = 0; j < Q; ++j)
-        for (std::size_t i = 0; i < N; ++i) sum[j][i] = all(0.0);
+// Add to squared distances to a group what unlike categories do, and let its empty places be far away.
+INLINE void mend(const Data &data, const double *codes, std::size_t g, Lanes &s) {
+    for (std::size_t c = 0; data.kernel == GAUSSIAN && c < data.c; ++c) {
+        const Mask unlike = load(data.codes + (g * data.c + c) * LANES) != all(codes[c]);
+        s += choose(unlike, all(data.penalty[c]), all(0.0));
+    }
+    if ((g + 1) * LANES > data.t) s = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), s, all(INF));
+}
+
+// Squared distances (Q, N) of Q queries (., p) with their codes to N groups; their sums do not wait for each other. Those of a
+// query that are beyond its limit may be given up, all of them at once, and are only known to be beyond it.
+template <std::size_t Q, std::size_t N>
+INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, const double *limits,
+                      Lanes (&sum)[Q][N]) {
+    UNROLL for (std::size_t j = 0; j < Q; ++j)
+        UNROLL for (std::size_t i = 0; i < N; ++i) sum[j][i] = all(0.0);
     const double *z = data.z + first * data.p * LANES;
     auto add = [&](std::size_t from, std::size_t until) {
         for (std::size_t k = from; k < until; ++k)
@@ -43,31 +51,17 @@ INLINE void distances(const Data &data, const double *q, const double *codes, st
         add(done, next);
         done = next;
         within = false;
-        for (std::size_t j = 0; j < Q; ++j)
-            for (std::size_t i = 0; i < N; ++i) within = within || any_within(sum[j][i], limits[j]);
-    }
-    if (within) add(done, data.p);
-    for (std::size_t i = 0; i < N; ++i) {
-        const std::size_t g = first + i;
-        const bool last = (g + 1) * LANES > data.t;
-        for (std::size_t j = 0; j < Q; ++j) {
-            for (std::size_t c = 0; data.kernel == GAUSSIAN && c < data.c; ++c) {
-                const Mask unlike = load(data.codes + (g * data.c + c) * LANES) != all(codes[j * data.c + c]);
-                sum[j][i] += choose(unlike, all(data.penalty[c]), all(0.0));
-            }
-            if (last) sum[j][i] = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), sum[j][i], all(INF));
-            s[j * row + i] = sum[j][i];
+        UNROLL for (std::size_t j = 0; j < Q; ++j) {
+            Lanes nearest = sum[j][0];
+            UNROLL for (std::size_t i = 1; i < N; ++i) nearest = smaller(sum[j][i], nearest);
+            within = within || any_within(nearest, limits[j]);
         }
     }
-}
-
-// Those of Q queries to all groups from `first` to `last`, four at a time
-template <std::size_t Q = 1>
-INLINE void distances(const Data &data, const double *q, const double *codes, std::size_t first, std::size_t last,
-                      const double *limits, Lanes *s, std::size_t row = 0) {
-    std::size_t g = first;
-    for (; g + 4 <= last; g += 4) distances<4, Q>(data, q, codes, g, limits, s + (g - first), row);
-    for (; g < last; ++g) distances<1, Q>(data, q, codes, g, limits, s + (g - first), row);
+    if (within) add(done, data.p);
+    const bool last = (first + N) * LANES > data.t;
+    if (last || (data.kernel == GAUSSIAN && data.c > 0))
+        UNROLL for (std::size_t j = 0; j < Q; ++j)
+            UNROLL for (std::size_t i = 0; i < N; ++i) mend(data, codes + j * data.c, first + i, sum[j][i]);
 }
 
 INLINE void skip(Lanes &s, std::size_t g, std::ptrdiff_t own) {
@@ -77,9 +71,8 @@ INLINE void skip(Lanes &s, std::size_t g, std::ptrdiff_t own) {
 
 // exp(-(s - shift) / 2), zero beyond CUT
 INLINE Lanes gaussian(Lanes s, double shift) {
-    Lanes beyond = s - all(shift);
-    Mask inside = beyond < all(CUT);
-    return choose(inside, exponential(choose(inside, beyond, all(0.0)) * all(-0.5)), all(0.0));
+    const Lanes beyond = s - all(shift);
+    return choose(beyond < all(CUT), half_exponential(beyond), all(0.0));
 }
 
 struct Profile {
@@ -123,40 +116,57 @@ struct Running {
     Lanes W, S;    // relative to exp(-shift / 2)
 };
 
-// One query, one tile: add its observations, at these squared distances, to the running sums, which are kept in registers
-// meanwhile.
-INLINE void add(const Data &data, Lanes *s, const double *codes, std::ptrdiff_t own, std::size_t first, std::size_t last,
-                Running &sum) {
-    Lanes W = sum.W, S = sum.S;
-    const double *w = data.w + first * LANES, *y = data.y + first * LANES;
-    const std::size_t n = last - first;
-    for (std::size_t g = 0; own >= 0 && g < n; ++g) skip(s[g], first + g, own);
-    if (data.kernel != GAUSSIAN) {
-        for (std::size_t g = 0; g < n; ++g) {
-            if (!any_within(s[g], 1.0)) continue;
-            const Lanes k = compact(data, s[g], codes, first + g).value * load(w + g * LANES);
-            W += k;
-            S += k * load(y + g * LANES);
-        }
-    } else {
-        Lanes nearest = all(INF);
-        for (std::size_t g = 0; g < n; ++g) nearest = choose(s[g] < nearest, s[g], nearest);
-        double shift = sum.shift;
-        if (any_below(nearest, shift)) {
-            shift = least(nearest);
-            const double shrink = exponential(0.5 * (shift - sum.shift));  // 0 at first, when sum.shift is infinite
-            W *= all(shrink);
-            S *= all(shrink);
-            sum.shift = shift;
-        }
-        for (std::size_t g = 0; g < n; ++g) {
-            if (!any_within(s[g], shift + CUT)) continue;
-            const Lanes k = gaussian(s[g], shift) * load(w + g * LANES);
-            W += k;
-            S += k * load(y + g * LANES);
-        }
+// Add N groups of observations, one or two, at these squared distances to the running sums of a query with the gaussian kernel.
+template <std::size_t N>
+INLINE void add(const Data &data, std::size_t first, const Lanes *s, Running &sum) {
+    const Lanes nearest = smaller(s[0], s[N - 1]);
+    if (any_below(nearest, sum.shift)) {
+        const double shift = least(nearest);
+        const Lanes shrink = all(exponential(0.5 * (shift - sum.shift)));  // 0 at first, when the shift is infinite
+        sum.shift = shift;
+        sum.W *= shrink;
+        sum.S *= shrink;
     }
-    sum.W = W, sum.S = S;
+    if (!any_within(nearest, sum.shift + CUT)) return;
+    UNROLL for (std::size_t i = 0; i < N; ++i) {
+        const Lanes k = gaussian(s[i], sum.shift) * load(data.w + (first + i) * LANES);
+        sum.W += k;
+        sum.S += k * load(data.y + (first + i) * LANES);
+    }
+}
+
+// The same with a compact one.
+template <std::size_t N>
+INLINE void add_compact(const Data &data, const double *codes, std::size_t first, const Lanes (&s)[N], Running &sum) {
+    for (std::size_t i = 0; i < N; ++i) {
+        if (!any_within(s[i], 1.0)) continue;
+        const Lanes k = compact(data, s[i], codes, first + i).value * load(data.w + (first + i) * LANES);
+        sum.W += k;
+        sum.S += k * load(data.y + (first + i) * LANES);
+    }
+}
+
+// Add the groups from `first` to `last` to the running sums of Q queries, N groups at a time; returns where less are left.
+template <bool COMPACT, std::size_t N, std::size_t Q>
+INLINE std::size_t add(const Data &data, const double *q, const double *codes, std::ptrdiff_t own, std::size_t first,
+                       std::size_t last, Running *sums) {
+    constexpr std::size_t PAIR = N < 2 ? N : 2;  // a new shift makes all sums round: always after as many
+    Running here[Q];  // in registers meanwhile
+    UNROLL for (std::size_t j = 0; j < Q; ++j) here[j] = sums[j];
+    for (; first + N <= last; first += N) {
+        Lanes s[Q][N];
+        double limits[Q];
+        UNROLL for (std::size_t j = 0; j < Q; ++j) limits[j] = COMPACT ? 1.0 : here[j].shift + CUT;
+        distances(data, q, codes, first, limits, s);
+        if (own >= 0)
+            UNROLL for (std::size_t j = 0; j < Q; ++j)
+                UNROLL for (std::size_t i = 0; i < N; ++i) skip(s[j][i], first + i, own + static_cast<std::ptrdiff_t>(j));
+        UNROLL for (std::size_t j = 0; j < Q; ++j)
+            if (COMPACT) add_compact(data, codes + j * data.c, first, s[j], here[j]);
+            else UNROLL for (std::size_t i = 0; i < N; i += PAIR) add<PAIR>(data, first + i, s[j] + i, here[j]);
+    }
+    UNROLL for (std::size_t j = 0; j < Q; ++j) sums[j] = here[j];
+    return first;
 }
 
 // Gradients of one query, given its shift and mean: sums of (dk/dz) and (dk/dz)(y - mean) over its neighbours.
@@ -166,8 +176,8 @@ INLINE void slopes(const Data &data, const double *q, const double *codes, std::
     for (std::size_t k = 0; k < data.p; ++k) A[k] = B[k] = all(0.0);
     const double limit = data.kernel == GAUSSIAN ? shift + CUT : 1.0;
     for (std::size_t g = 0; g < data.groups; ++g) {
-        Lanes s;
-        distances<1, 1>(data, q, codes, g, &limit, &s, 0);
+        Lanes sum[1][1], &s = sum[0][0];
+        distances(data, q, codes, g, &limit, sum);
         skip(s, g, own);
         if (!any_within(s, limit)) continue;
         const Lanes slope = data.kernel == GAUSSIAN ? all(-1.0) * gaussian(s, shift) : compact(data, s, codes, g).slope;
@@ -198,15 +208,19 @@ struct Near {
 INLINE Near neighbours(const Data &data, const double *q, double nearest_within, double *work) {
     Near near{0, INF, work, work + data.groups * LANES};
     const double limit = nearest_within + CUT;
-    Lanes nearest = all(INF), s[4];
-    for (std::size_t first = 0; first < data.groups; first += 4) {
-        const std::size_t last = first + 4 < data.groups ? first + 4 : data.groups;
-        distances(data, q, nullptr, first, last, &limit, s);
-        for (std::size_t g = first; g < last; ++g) {
-            nearest = choose(s[g - first] < nearest, s[g - first], nearest);
-            store(near.values + g * LANES, s[g - first]);
+    Lanes nearest = all(INF);
+    auto measure = [&](std::size_t first, auto some) {
+        constexpr std::size_t N = decltype(some)::value;
+        Lanes s[1][N];
+        distances(data, q, nullptr, first, &limit, s);
+        for (std::size_t i = 0; i < N; ++i) {
+            nearest = choose(s[0][i] < nearest, s[0][i], nearest);
+            store(near.values + (first + i) * LANES, s[0][i]);
         }
-    }
+    };
+    std::size_t first = 0;
+    for (; first + 4 <= data.groups; first += 4) measure(first, Number<4>());
+    for (; first < data.groups; ++first) measure(first, Number<1>());
     near.shift = least(nearest);
     for (std::size_t g = 0; g < data.groups; ++g) {
         const Lanes s = load(near.values + g * LANES);
@@ -282,29 +296,24 @@ INLINE RoughSums rough_sums(const Rough &data, const Singles *q, float limit, Si
     return {W, S, shift};
 }
 
-}  // namespace
-
-void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
+template <bool COMPACT>
+INLINE void sum_up(const Data &data, const Queries &queries) {
     const std::size_t p = data.p, c = data.c;
     constexpr std::size_t BATCH = 64;  // queries whose running sums are kept at hand
     const std::size_t fit = AT_HAND / ((p + 1) * LANES * sizeof(double)) / 4 * 4, tile = fit < 4 ? 4 : fit < TILE ? fit : TILE;
     Running sums[BATCH];
     for (std::size_t from = 0; from < queries.n; from += BATCH) {
         const std::size_t n = queries.n - from < BATCH ? queries.n - from : BATCH;
-        for (std::size_t i = 0; i < n; ++i) {
-            sums[i].shift = data.kernel == GAUSSIAN ? INF : 0.0;
-            sums[i].W = sums[i].S = all(0.0);
-        }
+        for (std::size_t i = 0; i < n; ++i) sums[i] = {COMPACT ? 0.0 : INF, all(0.0), all(0.0)};
         for (std::size_t first = 0; first < data.groups; first += tile) {
             const std::size_t last = first + tile < data.groups ? first + tile : data.groups;
             auto add_to = [&](std::size_t i, auto some) {
                 constexpr std::size_t Q = decltype(some)::value;
-                Lanes s[Q][TILE];
-                double limits[Q];
-                for (std::size_t j = 0; j < Q; ++j) limits[j] = data.kernel == GAUSSIAN ? sums[i + j].shift + CUT : 1.0;
-                distances<Q>(data, queries.z + (from + i) * p, queries.codes + (from + i) * c, first, last, limits, s[0], TILE);
-                for (std::size_t j = 0; j < Q; ++j)
-                    add(data, s[j], queries.codes + (from + i + j) * c, self(queries, from + i + j), first, last, sums[i + j]);
+                const double *q = queries.z + (from + i) * p, *codes = queries.codes + (from + i) * c;
+                const std::ptrdiff_t own = self(queries, from + i);
+                std::size_t left = add<COMPACT, AT_ONCE, Q>(data, q, codes, own, first, last, sums + i);
+                if (left + 2 <= last) left = add<COMPACT, 2, Q>(data, q, codes, own, left, last, sums + i);
+                if (left < last) add<COMPACT, 1, Q>(data, q, codes, own, left, last, sums + i);
             };
             std::size_t i = 0;
             for (; i + AT_ONCE <= n; i += AT_ONCE) add_to(i, Number<AT_ONCE>());
@@ -316,6 +325,14 @@ void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
             queries.shift[from + i] = sums[i].shift;
         }
     }
+}
+
+}  // namespace
+
+void JOIN(evaluate_, BOKE_ISA)(const Data &data, const Queries &queries) {
+    const std::size_t p = data.p, c = data.c;
+    if (data.kernel == GAUSSIAN) sum_up<false>(data, queries);
+    else sum_up<true>(data, queries);
     for (std::size_t i = 0; i < queries.n; ++i) {
         const double W = queries.W[i], shrink = exponential(-0.5 * queries.shift[i]);
         queries.mean[i] = W > 0.0 ? queries.S[i] / W : 0.0;
