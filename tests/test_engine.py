@@ -67,7 +67,9 @@ def test_compiled_sums_equal_the_oracle(name, seed, t, p, c, weighted, leave_one
 
 @native
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("t, p, leave_one_out", [(1003, 13, False), (1003, 13, True), (43, 1, True), (333, 50, False)])
+@pytest.mark.parametrize(
+    ("t", "p", "leave_one_out"), [(1003, 13, False), (1003, 13, True), (43, 1, True), (333, 50, False)]
+)
 def test_instruction_sets_and_threads_agree_to_the_last_bit(name, t, p, leave_one_out):
     Z, Q, y, w, penalty = problem(0, t, p, 1, True, n=77)
     Q = Z.rows(slice(37)) if leave_one_out else Q

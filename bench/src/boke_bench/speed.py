@@ -54,7 +54,7 @@ class Scale:
     short_run: int = 200
     paper_run: int = 500
     batches: tuple[int, ...] = (16, 128, 1024)
-    seeds: int = 20
+    seeds: int = 100
     quality_run: int = 300
     catalogues: tuple[int, ...] = (10_000, 100_000)
     histories: tuple[int, ...] = (1000, 10_000, 100_000)

@@ -30,7 +30,8 @@ inline const std::vector<Choice> &available() {
 #ifdef BOKE_X86
         __builtin_cpu_init();
         if (!__builtin_cpu_supports("fma")) return all;
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) all.push_back(BOKE_CHOICE(avx512));
+        const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+        if (avx512) all.push_back(BOKE_CHOICE(avx512));
         if (__builtin_cpu_supports("avx2")) all.push_back(BOKE_CHOICE(avx2));
 #endif
         all.push_back(BOKE_CHOICE(baseline));

@@ -11,8 +11,8 @@ namespace {
 constexpr double CUT = 104.0;  // squared distances that much beyond the nearest weigh below 3e-23: no sum notices
 constexpr float ROUGH_CUT = 48.0f;  // the same in single precision: below 4e-11
 constexpr std::size_t AT_ONCE = PARTS == 1 ? 4 : 2;  // queries, and as many groups, whose distances are in registers at once
-constexpr std::size_t TILE = 64;  // groups that stay in the second cache while all queries pass by, at most,
-constexpr std::size_t AT_HAND = 256 << 10;  // and their bytes
+constexpr std::size_t TILE = 128;  // groups that stay in the second cache while all queries pass by, at most,
+constexpr std::size_t AT_HAND = 512 << 10;  // and their bytes
 constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
 constexpr std::size_t EARLY = 24; // and again after so many more
 constexpr std::size_t GROUPS_SOON = 4;  // groups of columns after which a hopeless block of a coarse copy is given up
@@ -24,6 +24,13 @@ INLINE void mend(const Data &data, const double *codes, std::size_t g, Lanes &s)
         s += choose(unlike, all(data.penalty[c]), all(0.0));
     }
     if ((g + 1) * LANES > data.t) s = choose(numbers() < all(static_cast<double>(data.t - g * LANES)), s, all(INF));
+}
+
+template <std::size_t N>
+INLINE Lanes nearest_of(const Lanes (&s)[N]) {
+    Lanes nearest = s[0];
+    UNROLL for (std::size_t i = 1; i < N; ++i) nearest = smaller(s[i], nearest);
+    return nearest;
 }
 
 // Squared distances (Q, N) of Q queries (., p) with their codes to N groups; their sums do not wait for each other. Those of a
@@ -51,11 +58,7 @@ INLINE void distances(const Data &data, const double *q, const double *codes, st
         add(done, next);
         done = next;
         within = false;
-        UNROLL for (std::size_t j = 0; j < Q; ++j) {
-            Lanes nearest = sum[j][0];
-            UNROLL for (std::size_t i = 1; i < N; ++i) nearest = smaller(sum[j][i], nearest);
-            within = within || any_within(nearest, limits[j]);
-        }
+        UNROLL for (std::size_t j = 0; j < Q; ++j) within = within || any_within(nearest_of(sum[j]), limits[j]);
     }
     if (within) add(done, data.p);
     const bool last = (first + N) * LANES > data.t;
@@ -127,7 +130,6 @@ INLINE void add(const Data &data, std::size_t first, const Lanes *s, Running &su
         sum.W *= shrink;
         sum.S *= shrink;
     }
-    if (!any_within(nearest, sum.shift + CUT)) return;
     UNROLL for (std::size_t i = 0; i < N; ++i) {
         const Lanes k = gaussian(s[i], sum.shift) * load(data.w + (first + i) * LANES);
         sum.W += k;
@@ -153,17 +155,25 @@ INLINE std::size_t add(const Data &data, const double *q, const double *codes, s
     constexpr std::size_t PAIR = N < 2 ? N : 2;  // a new shift makes all sums round: always after as many
     Running here[Q];  // in registers meanwhile
     UNROLL for (std::size_t j = 0; j < Q; ++j) here[j] = sums[j];
-    for (; first + N <= last; first += N) {
+    bool hopeless = true;  // as long as distances are, the next ones may be given up early as well
+    for (std::size_t block = 0; first + N <= last; first += N, ++block) {
         Lanes s[Q][N];
-        double limits[Q];
-        UNROLL for (std::size_t j = 0; j < Q; ++j) limits[j] = COMPACT ? 1.0 : here[j].shift + CUT;
-        distances(data, q, codes, first, limits, s);
+        double limits[Q], give_up[Q];
+        UNROLL for (std::size_t j = 0; j < Q; ++j) {
+            limits[j] = COMPACT ? 1.0 : here[j].shift + CUT;
+            give_up[j] = hopeless || block % 8 == 0 ? limits[j] : INF;
+        }
+        distances(data, q, codes, first, give_up, s);
         if (own >= 0)
             UNROLL for (std::size_t j = 0; j < Q; ++j)
                 UNROLL for (std::size_t i = 0; i < N; ++i) skip(s[j][i], first + i, own + static_cast<std::ptrdiff_t>(j));
-        UNROLL for (std::size_t j = 0; j < Q; ++j)
+        hopeless = true;
+        UNROLL for (std::size_t j = 0; j < Q; ++j) {
+            if (!any_within(nearest_of(s[j]), limits[j])) continue;
+            hopeless = false;
             if (COMPACT) add_compact(data, codes + j * data.c, first, s[j], here[j]);
             else UNROLL for (std::size_t i = 0; i < N; i += PAIR) add<PAIR>(data, first + i, s[j] + i, here[j]);
+        }
     }
     UNROLL for (std::size_t j = 0; j < Q; ++j) sums[j] = here[j];
     return first;
@@ -447,33 +457,59 @@ void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
     for (std::size_t i = 0; i < n; i += LANES) store(x + i, exponential(load(x + i)));
 }
 
+#if defined(__AVX2__)
+namespace {
+
+// The widest vectors of bytes with products that are added in pairs, and pairs of these again: four columns become one.
+#if defined(__AVX512BW__)
+typedef __m512i Wide;
+INLINE Wide repeated(int four) { return _mm512_set1_epi32(four); }
+INLINE Wide squares_of_four(Wide point, Wide at, Wide which) {
+    const Wide step = _mm512_and_si512(_mm512_abs_epi8(_mm512_sub_epi8(point, at)), which);
+    return _mm512_madd_epi16(_mm512_maddubs_epi16(step, step), _mm512_set1_epi16(1));
+}
+INLINE Wide plus(Wide a, Wide b) { return _mm512_add_epi32(a, b); }
+INLINE bool any_at_most(Wide a, int limit) { return _mm512_cmple_epi32_mask(a, _mm512_set1_epi32(limit)) != 0; }
+#else
+typedef __m256i Wide;
+INLINE Wide repeated(int four) { return _mm256_set1_epi32(four); }
+INLINE Wide squares_of_four(Wide point, Wide at, Wide which) {
+    const Wide step = _mm256_and_si256(_mm256_abs_epi8(_mm256_sub_epi8(point, at)), which);
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(step, step), _mm256_set1_epi16(1));
+}
+INLINE Wide plus(Wide a, Wide b) { return _mm256_add_epi32(a, b); }
+INLINE bool any_at_most(Wide a, int limit) {
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(limit))) != -1;
+}
+#endif
+
+}  // namespace
+#endif
+
 bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
                              int limit, int *away) {
     bool within = true;
 #if defined(__AVX2__)
-    // There are instructions for the products of bytes, added in pairs, and for pairs of these: four columns become one.
-    constexpr std::size_t VECTORS = BLOCK * TOGETHER / 32;
-    const __m256i ones = _mm256_set1_epi16(1), beyond = _mm256_set1_epi32(limit);
-    __m256i sum[VECTORS];
-    for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = _mm256_setzero_si256();
+    constexpr std::size_t VECTORS = BLOCK * TOGETHER / sizeof(Wide);
+    Wide sum[VECTORS];
+    for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = repeated(0);
     for (std::size_t g = 0; g < groups && within;) {
         const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g) {
             int four, counted;
             __builtin_memcpy(&four, query + g * TOGETHER, sizeof four);
             __builtin_memcpy(&counted, mask + g * TOGETHER, sizeof counted);
-            const __m256i at = _mm256_set1_epi32(four), which = _mm256_set1_epi32(counted);
+            const Wide at = repeated(four), which = repeated(counted);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
-                const __m256i point = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(codes + g * BLOCK * TOGETHER) + v);
-                const __m256i step = _mm256_and_si256(_mm256_abs_epi8(_mm256_sub_epi8(point, at)), which);
-                sum[v] = _mm256_add_epi32(sum[v], _mm256_madd_epi16(_mm256_maddubs_epi16(step, step), ones));
+                Wide point;
+                __builtin_memcpy(&point, codes + (g * VECTORS + v) * sizeof(Wide), sizeof(Wide));
+                sum[v] = plus(sum[v], squares_of_four(point, at, which));
             }
         }
-        __m256i all_beyond = _mm256_set1_epi32(-1);
-        for (std::size_t v = 0; v < VECTORS; ++v) all_beyond = _mm256_and_si256(all_beyond, _mm256_cmpgt_epi32(sum[v], beyond));
-        within = _mm256_movemask_epi8(all_beyond) != -1;
+        within = false;
+        for (std::size_t v = 0; v < VECTORS; ++v) within = within || any_at_most(sum[v], limit);
     }
-    for (std::size_t v = 0; v < VECTORS; ++v) _mm256_storeu_si256(reinterpret_cast<__m256i *>(away) + v, sum[v]);
+    __builtin_memcpy(away, sum, sizeof sum);
 #else
     for (std::size_t i = 0; i < BLOCK; ++i) away[i] = 0;
     for (std::size_t g = 0; g < groups && within;) {

@@ -124,8 +124,13 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
             }
             if (found.size() >= room) narrow();
         };
+        const std::size_t size = piece->groups * TOGETHER * BLOCK;
         if (!piece->order) {
-            for (std::size_t b = 0; b < piece->blocks && first + b * BLOCK < n; ++b) look(b);
+            const std::size_t blocks = std::min(piece->blocks, (n - std::min(n, first) + BLOCK - 1) / BLOCK);
+            for (std::size_t b = 0; b < blocks; ++b) {
+                if (b + BLOCKS_AHEAD < blocks) fetch(piece->codes + (b + BLOCKS_AHEAD) * size, size);
+                look(b);
+            }
             continue;
         }
         gaps<Metric>(*piece, query, gap);
@@ -134,7 +139,6 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
         left.clear();
         for (std::size_t b = 0; b < piece->blocks; ++b)
             if (gap[b] <= limit && b != nearest) left.push_back(b);
-        const std::size_t size = piece->groups * TOGETHER * BLOCK;
         for (std::size_t i = 0; i < left.size(); ++i) {
             if (i + BLOCKS_AHEAD < left.size()) fetch(piece->codes + left[i + BLOCKS_AHEAD] * size, size);
             if (gap[left[i]] <= limit) look(left[i]);
