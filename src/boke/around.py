@@ -12,13 +12,13 @@ from boke.compiled import NATIVE
 from boke.keys import Numbers
 from boke.space import Array, Mask
 
-KEPT = 1 << 8  # rows of a neighbourhood: more would cost a far move more than they save later ones
+KEPT = 128  # rows of a neighbourhood at least, twice as many as are asked for: more would cost a far move more than they save
 TAIL = 256  # rows that came later and are not yet in order
 ANCHORS = 2  # neighbourhoods at once: under noise the best observation and the best estimate take turns
 SLACK = 1e-9  # rounding of distances, relative, allowed for in bounds
 
 BLOCK, TOGETHER = 64, 4  # points of the coarse copy, and columns of them, that lie side by side for the compiled loop
-PIECE = 1 << 14  # points of the coarse copy that get their memory at once
+PIECE = 1 << 16  # points of the coarse copy that get their memory at once
 STEPS = 127  # codes of the unit interval, less one
 ARRANGED = 24  # columns, at most, of points that are put in order of their places: with more, places say nothing
 
@@ -123,8 +123,9 @@ class Around:
                 self._known.remove(known)
                 self._known.insert(0, known)
                 return rows
-        found = search(max(k, KEPT))
-        self._known.insert(0, _Neighbourhood(x, found, X, self._metric))
+        kept = max(2 * k, KEPT)
+        found = search(kept)
+        self._known.insert(0, _Neighbourhood(x, found, X, self._metric, kept))
         del self._known[ANCHORS:]
         rows = self._known[0].nearest(X, x, k, alive)
         return found if rows is None else rows  # more ties than it keeps
@@ -137,13 +138,13 @@ class _Neighbourhood:
     radius less the distance between x and the anchor. Their points are copied: side by side they are read much sooner.
     """
 
-    def __init__(self, anchor: Array, rows: Numbers, X: Array, metric: Metric) -> None:
-        self.anchor, self.radius, self.metric = anchor.copy(), np.inf, metric
+    def __init__(self, anchor: Array, rows: Numbers, X: Array, metric: Metric, kept: int) -> None:
+        self.anchor, self.radius, self.metric, self.kept = anchor.copy(), np.inf, metric, kept
         self.tail: list[Numbers] = []
         points = X if len(rows) == len(X) else X[rows]
         away = metric(points, anchor)
-        if len(rows) >= KEPT:  # there may be others, farther away
-            self.radius = float(np.partition(away, KEPT - 1)[KEPT - 1])
+        if len(rows) >= kept:  # there may be others, farther away
+            self.radius = float(np.partition(away, kept - 1)[kept - 1])
             near = away <= self.radius
             rows, points, away = rows[near], points[near], away[near]
         self._sort(rows, points, away)
@@ -182,7 +183,7 @@ class _Neighbourhood:
 
     def _sort(self, rows: Numbers, points: Array, away: Array) -> None:
         order = np.argsort(away, kind="stable")
-        if len(order) > 4 * KEPT:
-            self.radius = float(away[order[KEPT]])
-            order = order[:KEPT]
+        if len(order) > 4 * self.kept:
+            self.radius = float(away[order[self.kept]])
+            order = order[: self.kept]
         self.rows, self.points, self.away = rows[order], points[order], away[order]

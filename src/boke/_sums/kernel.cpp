@@ -457,9 +457,14 @@ void JOIN(exponentials_, BOKE_ISA)(double *x, std::size_t n) {
     for (std::size_t i = 0; i < n; i += LANES) store(x + i, exponential(load(x + i)));
 }
 
-#if defined(__AVX2__)
 namespace {
 
+// Ask for what a group of columns of a block will find so many bytes further on, if any.
+INLINE void fetch(const unsigned char *codes, std::size_t ahead) {
+    for (std::size_t line = 0; ahead && line < BLOCK * TOGETHER; line += 64) __builtin_prefetch(codes + ahead + line);
+}
+
+#if defined(__AVX2__)
 // The widest vectors of bytes with products that are added in pairs, and pairs of these again: four columns become one.
 #if defined(__AVX512BW__)
 typedef __m512i Wide;
@@ -482,12 +487,12 @@ INLINE bool any_at_most(Wide a, int limit) {
     return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(limit))) != -1;
 }
 #endif
-
-}  // namespace
 #endif
 
+}  // namespace
+
 bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
-                             int limit, int *away) {
+                             int limit, [[maybe_unused]] std::size_t ahead, int *away) {
     bool within = true;
 #if defined(__AVX2__)
     constexpr std::size_t VECTORS = BLOCK * TOGETHER / sizeof(Wide);
@@ -500,6 +505,7 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
             __builtin_memcpy(&four, query + g * TOGETHER, sizeof four);
             __builtin_memcpy(&counted, mask + g * TOGETHER, sizeof counted);
             const Wide at = repeated(four), which = repeated(counted);
+            fetch(codes + g * BLOCK * TOGETHER, ahead);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
                 Wide point;
                 __builtin_memcpy(&point, codes + (g * VECTORS + v) * sizeof(Wide), sizeof(Wide));
@@ -529,7 +535,7 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
 }
 
 bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups,
-                              int limit, int *away) {
+                              int limit, std::size_t ahead, int *away) {
     constexpr std::size_t WIDE = 32, VECTORS = BLOCK * TOGETHER / WIDE;
     typedef unsigned char Codes __attribute__((vector_size(WIDE)));
     typedef unsigned Points __attribute__((vector_size(WIDE)));  // of four codes each
@@ -545,6 +551,7 @@ bool JOIN(farthest_, BOKE_ISA)(const unsigned char *codes, const unsigned char *
         const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g) {
             const Codes at = repeated(query + g * TOGETHER), which = repeated(mask + g * TOGETHER);
+            fetch(codes + g * BLOCK * TOGETHER, ahead);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
                 Codes point;
                 __builtin_memcpy(&point, codes + (g * VECTORS + v) * WIDE, WIDE);

@@ -37,10 +37,10 @@ using Distances = void (*)(const double *x, std::size_t n, const double *others,
 constexpr std::size_t BLOCK = 64, TOGETHER = 4;
 
 // How far (BLOCK) the points are from a query by so many groups of columns: sums of squares of the differences between codes, or
-// the largest difference. The mask is 255 for columns that count and 0 for the others. Returns whether any is within the limit;
-// where not, they may be given up.
+// the largest difference. The mask is 255 for columns that count and 0 for the others. What lies `ahead` bytes further on is asked
+// for meanwhile. Returns whether any is within the limit; where not, they may be given up.
 using Away = bool (*)(const unsigned char *codes, const unsigned char *query, const unsigned char *mask, std::size_t groups, int limit,
-                      int *away);
+                      std::size_t ahead, int *away);
 
 using Evaluate = void (*)(const Data &, const Queries &);
 
@@ -69,8 +69,8 @@ using Exponentials = void (*)(double *x, std::size_t n);
 #define BOKE_COPY(isa)                                    \
     void evaluate_##isa(const Data &, const Queries &); \
     void distances_##isa(const double *, std::size_t, const double *, std::size_t, std::size_t, bool, double *, double *); \
-    bool squares_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, int *); \
-    bool farthest_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, int *); \
+    bool squares_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, std::size_t, int *); \
+    bool farthest_##isa(const unsigned char *, const unsigned char *, const unsigned char *, std::size_t, int, std::size_t, int *); \
     void screen_##isa(const Rough &, const Rough &, const double *, const double *, std::size_t, const double *, double, double, double *, void *); \
     double rise_##isa(const Data &, const Data *, const double *, double, double, double *, double *, double *); \
     void exponentials_##isa(double *, std::size_t);

@@ -75,8 +75,8 @@ void gaps(const Piece &piece, const Query &query, std::vector<int> &away) {
     }
 }
 
-// Memory that is asked for before its turn: blocks lie far apart, and so do the points.
-constexpr std::size_t LINE = 64, BLOCKS_AHEAD = 4, POINTS_AHEAD = 8;
+// Memory that is asked for before its turn: blocks lie far apart or, all of them in a row, cross pages, and so do points.
+constexpr std::size_t LINE = 64, BLOCKS_AHEAD = 4, IN_A_ROW = 2, POINTS_AHEAD = 8;
 
 inline void fetch(const void *begin, std::size_t size) {
     for (std::size_t i = 0; i < size; i += LINE) __builtin_prefetch(static_cast<const char *>(begin) + i);
@@ -110,9 +110,9 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
     // The last piece comes first: a search leaves its last points near its best, and the limit is small from the start.
     for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
         first -= piece->blocks * BLOCK;
-        auto look = [&](std::size_t b) {
+        auto look = [&](std::size_t b, std::size_t ahead) {
             const std::uint8_t *codes = piece->codes + b * piece->groups * TOGETHER * BLOCK;
-            if (!measure(codes, query.codes.data(), query.mask.data(), query.codes.size() / TOGETHER, limit, away)) return;
+            if (!measure(codes, query.codes.data(), query.mask.data(), query.codes.size() / TOGETHER, limit, ahead, away)) return;
             std::size_t near = 0;  // without a branch: nobody can predict which of a block are near
             for (std::size_t i = 0; i < BLOCK; ++i) {
                 places[near] = static_cast<std::uint8_t>(i);
@@ -126,22 +126,19 @@ std::vector<Found> candidates(Away measure, const std::vector<Piece> &pieces, st
         };
         const std::size_t size = piece->groups * TOGETHER * BLOCK;
         if (!piece->order) {
-            const std::size_t blocks = std::min(piece->blocks, (n - std::min(n, first) + BLOCK - 1) / BLOCK);
-            for (std::size_t b = 0; b < blocks; ++b) {
-                if (b + BLOCKS_AHEAD < blocks) fetch(piece->codes + (b + BLOCKS_AHEAD) * size, size);
-                look(b);
-            }
+            for (std::size_t b = 0; b < piece->blocks && first + b * BLOCK < n; ++b)
+                look(b, b + IN_A_ROW < piece->blocks ? IN_A_ROW * size : 0);
             continue;
         }
         gaps<Metric>(*piece, query, gap);
         const std::size_t nearest = static_cast<std::size_t>(std::min_element(gap.begin(), gap.end()) - gap.begin());
-        if (gap[nearest] <= limit) look(nearest);
+        if (gap[nearest] <= limit) look(nearest, 0);
         left.clear();
         for (std::size_t b = 0; b < piece->blocks; ++b)
             if (gap[b] <= limit && b != nearest) left.push_back(b);
         for (std::size_t i = 0; i < left.size(); ++i) {
             if (i + BLOCKS_AHEAD < left.size()) fetch(piece->codes + left[i + BLOCKS_AHEAD] * size, size);
-            if (gap[left[i]] <= limit) look(left[i]);
+            if (gap[left[i]] <= limit) look(left[i], 0);
         }
     }
     narrow();
