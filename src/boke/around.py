@@ -12,7 +12,7 @@ from boke.compiled import NATIVE
 from boke.keys import Numbers
 from boke.space import Array, Mask
 
-KEPT = 128  # rows of a neighbourhood at least, twice as many as are asked for: more would cost a far move more than they save
+KEPT = 128  # rows of a neighbourhood, or twice what is asked for: more would cost a far move more than they save
 TAIL = 256  # rows that came later and are not yet in order
 ANCHORS = 2  # neighbourhoods at once: under noise the best observation and the best estimate take turns
 SLACK = 1e-9  # rounding of distances, relative, allowed for in bounds
