@@ -12,10 +12,8 @@ instance that no constant was chosen on.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from unittest.mock import patch
 
 import ioh
 import numpy as np
-from tqdm import tqdm
+from rows import Row, fill, stored
 
 from boke import Optimizer, gp, local, probe, quasirandom, shape, warp
 from boke.design import sobol
@@ -39,7 +37,6 @@ SETTINGS = {  # title: columns, how many of them matter, share of noise
     "none, 2 of 8 columns": [(8, 2, 0.0)],
 }
 FLOOR = 1e-8  # of regrets: below it they are equal
-Row = dict[str, Any]
 
 
 MODULES = {"gp": gp, "local": local, "probe": probe, "shape": shape, "warp": warp}
@@ -175,20 +172,12 @@ def study(names: list[str]) -> None:
         for setting in settings
         for f in range(1, 25)
     ]
-    done = {(r["variant"], r["function"], r["d"], r["matter"], r["noise"], r["instance"]) for r in stored()}
-    left = [job for job in jobs if job not in done]
-    with ProcessPoolExecutor() as pool, STORE.open("a") as out:
-        for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
-            out.write(json.dumps(future.result()) + "\n")
-            out.flush()
-
-
-def stored() -> list[Row]:
-    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
+    done = {(r["variant"], r["function"], r["d"], r["matter"], r["noise"], r["instance"]) for r in stored(STORE)}
+    fill(STORE, run, [job for job in jobs if job not in done])
 
 
 def table() -> None:
-    rows = stored()
+    rows = stored(STORE)
     regrets: dict[str, dict[tuple[Any, ...], dict[str, float]]] = {}
     for r in rows:
         key = (r["d"], r["matter"], r["noise"]), r["function"], r["instance"]

@@ -11,15 +11,12 @@ one. Regrets are in standard deviations of the arms' values.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import ioh
 import numpy as np
-from tqdm import tqdm
+from rows import Row, fill, stored
 
 from boke import Optimizer, Space
 from boke.policies import BOKE, BOKELocal, BOKEPlus
@@ -27,7 +24,6 @@ from boke.policies import BOKE, BOKELocal, BOKEPlus
 STORE, TABLE = Path("results/catalogue.jsonl"), Path("results/catalogue.md")
 ARMS, DIMENSIONS, SHARES, INSTANCES, BUDGETS = 1000, (2, 5), (0.0, 0.05), (6, 7), (30, 60, 120)
 POLICIES = {"random": None, "BOKE": BOKE(), "BOKE+": BOKEPlus(), "default": BOKELocal()}
-Row = dict[str, Any]
 
 
 def run(policy: str, function: int, d: int, share: float, instance: int) -> Row:
@@ -57,16 +53,8 @@ def study() -> None:
     jobs = [
         (p, f, d, s, i) for i in INSTANCES for s in SHARES for d in DIMENSIONS for f in range(1, 25) for p in POLICIES
     ]
-    done = {(r["policy"], r["function"], r["d"], r["noise"], r["instance"]) for r in stored()}
-    left = [job for job in jobs if job not in done]
-    with ProcessPoolExecutor() as pool, STORE.open("a") as out:
-        for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
-            out.write(json.dumps(future.result()) + "\n")
-            out.flush()
-
-
-def stored() -> list[Row]:
-    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
+    done = {(r["policy"], r["function"], r["d"], r["noise"], r["instance"]) for r in stored(STORE)}
+    fill(STORE, run, [job for job in jobs if job not in done])
 
 
 def table() -> None:
@@ -79,7 +67,7 @@ def table() -> None:
         "",
         "| d | noise | policy | runs | best arm found, % | regret | different arms |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-        *lines(stored()),
+        *lines(stored(STORE)),
     ]
     TABLE.write_text("\n".join(text) + "\n")
     print(TABLE.read_text())

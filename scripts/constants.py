@@ -13,15 +13,13 @@ results/constants.jsonl; running the command again adds only what is missing.
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import ioh
 import numpy as np
-from tqdm import tqdm
+from rows import fill, stored
 
 from boke.acquisition import PaperBeta
 from boke.bandwidth import Silverman
@@ -103,23 +101,14 @@ def jobs(stage: str) -> list[tuple[str, Policy | None, int, int, int, int]]:
     return [(n, p, f, d, s, i) for f, s, i in plan for n, p in DEFAULTS.items() for d in DIMENSIONS]
 
 
-def read() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
-
-
 def study(stage: str, workers: int) -> None:
-    done = {(r["variant"], r["function"], r["d"], r["seed"], r["instance"]) for r in read()}
+    done = {(r["variant"], r["function"], r["d"], r["seed"], r["instance"]) for r in stored(STORE)}
     todo = [job for job in jobs(stage) if (job[0], *job[2:]) not in done]
-    STORE.parent.mkdir(exist_ok=True)
-    with ProcessPoolExecutor(workers) as pool, STORE.open("a") as store:
-        running = [pool.submit(run, *job) for job in todo]
-        for future in tqdm(as_completed(running), total=len(running), unit="run"):
-            store.write(json.dumps(future.result()) + "\n")
-            store.flush()
+    fill(STORE, run, todo, workers)
 
 
 def table() -> str:
-    rows = read()
+    rows = stored(STORE)
     out = ["# Measured constants", "", "Made by `python scripts/constants.py table` from `results/constants.jsonl`."]
     for title, variants, functions in (
         ("Grid (5 seeds, instances 1-5)", GRID, TUNED),

@@ -11,16 +11,14 @@ recommends a point, from the same observations. Regret is that of the point with
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import ioh
 import numpy as np
-from tqdm import tqdm
+from rows import Row, fill, stored
 
 from boke import Optimizer, local
 from boke.data import Data, features
@@ -38,7 +36,6 @@ RULES = {
     "local": "the policy's local model (nearest)",
     "posterior": "PosteriorMean (default)",
 }
-Row = dict[str, Any]
 
 
 def local_mean(data: Data, space: Space) -> Array:
@@ -96,20 +93,12 @@ def measured(optimizer: Optimizer, regret: Callable[[Array], float], sigma: floa
 def study() -> None:
     jobs = [("default", f, d, s, k) for k in SEEDS for s in SHARES for d in DIMENSIONS for f in range(1, 25)]
     jobs += [("random", f, d, 0.05, SEEDS[0]) for d in DIMENSIONS for f in range(1, 25)]
-    done = {(r["policy"], r["function"], r["d"], r["noise"], r["seed"]) for r in stored()}
-    left = [job for job in jobs if job not in done]
-    with ProcessPoolExecutor() as pool, STORE.open("a") as out:
-        for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
-            out.write("".join(json.dumps(row) + "\n" for row in future.result()))
-            out.flush()
-
-
-def stored() -> list[Row]:
-    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
+    done = {(r["policy"], r["function"], r["d"], r["noise"], r["seed"]) for r in stored(STORE)}
+    fill(STORE, run, [job for job in jobs if job not in done])
 
 
 def table() -> None:
-    rows = stored()
+    rows = stored(STORE)
     text = [
         "# Recommendations under noise",
         "",

@@ -10,16 +10,13 @@ the same. Regret is the smallest one of the points that were evaluated.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import ioh
 import numpy as np
-from tqdm import tqdm
+from rows import Row, fill, stored
 
 from boke import Optimizer
 from boke.policies import BOKEPlus
@@ -28,7 +25,6 @@ STORE, TABLE = Path("results/sampled.jsonl"), Path("results/sampled.md")
 DIMENSIONS, INSTANCES, BUDGETS = (2, 5, 10), (11, 12), (2000, 3000, 4000, 5000)
 VARIANTS = {"sample": BOKEPlus(), "all": BOKEPlus(max_points=10**9)}
 FLOOR = 1e-8  # of regrets: below it they are equal
-Row = dict[str, Any]
 
 
 def run(name: str, function: int, d: int, instance: int) -> Row:
@@ -54,21 +50,13 @@ def run(name: str, function: int, d: int, instance: int) -> Row:
 
 def study() -> None:
     jobs = [(name, f, d, i) for i in INSTANCES for d in DIMENSIONS for f in range(1, 25) for name in VARIANTS]
-    done = {(r["variant"], r["function"], r["d"], r["instance"]) for r in stored()}
-    left = [job for job in jobs if job not in done]
-    with ProcessPoolExecutor() as pool, STORE.open("a") as out:
-        for future in tqdm(as_completed([pool.submit(run, *job) for job in left]), total=len(left)):
-            out.write(json.dumps(future.result()) + "\n")
-            out.flush()
-
-
-def stored() -> list[Row]:
-    return [json.loads(line) for line in STORE.read_text().splitlines()] if STORE.exists() else []
+    done = {(r["variant"], r["function"], r["d"], r["instance"]) for r in stored(STORE)}
+    fill(STORE, run, [job for job in jobs if job not in done])
 
 
 def table() -> None:
     of: dict[str, dict[tuple[int, int, int], Row]] = {name: {} for name in VARIANTS}
-    for r in stored():
+    for r in stored(STORE):
         of[r["variant"]][r["d"], r["function"], r["instance"]] = r
     both = sorted(of["sample"].keys() & of["all"].keys())
     text = [

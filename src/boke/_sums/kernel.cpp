@@ -15,6 +15,7 @@ constexpr std::size_t TILE = 128;  // groups that stay in the second cache while
 constexpr std::size_t AT_HAND = 512 << 10;  // and their bytes
 constexpr std::size_t SOON = 5;   // columns after which hopeless distances are given up,
 constexpr std::size_t EARLY = 24; // and again after so many more
+constexpr std::size_t AGAIN = 8;  // where none were, it is tried with one block in so many
 constexpr std::size_t GROUPS_SOON = 4;  // groups of columns after which a hopeless block of a coarse copy is given up
 
 // Add to squared distances to a group what unlike categories do, and let its empty places be far away.
@@ -161,7 +162,7 @@ INLINE std::size_t add(const Data &data, const double *q, const double *codes, s
         double limits[Q], give_up[Q];
         UNROLL for (std::size_t j = 0; j < Q; ++j) {
             limits[j] = COMPACT ? 1.0 : here[j].shift + CUT;
-            give_up[j] = hopeless || block % 8 == 0 ? limits[j] : INF;
+            give_up[j] = hopeless || block % AGAIN == 0 ? limits[j] : INF;
         }
         distances(data, q, codes, first, give_up, s);
         if (own >= 0)
@@ -468,25 +469,19 @@ INLINE void fetch(const unsigned char *codes, std::size_t ahead) {
 // The widest vectors of bytes with products that are added in pairs, and pairs of these again: four columns become one.
 #if defined(__AVX512BW__)
 typedef __m512i Wide;
-INLINE Wide repeated(int four) { return _mm512_set1_epi32(four); }
-INLINE Wide squares_of_four(Wide point, Wide at, Wide which) {
-    const Wide step = _mm512_and_si512(_mm512_abs_epi8(_mm512_sub_epi8(point, at)), which);
-    return _mm512_madd_epi16(_mm512_maddubs_epi16(step, step), _mm512_set1_epi16(1));
-}
-INLINE Wide plus(Wide a, Wide b) { return _mm512_add_epi32(a, b); }
+#define WIDE(name) _mm512_##name
 INLINE bool any_at_most(Wide a, int limit) { return _mm512_cmple_epi32_mask(a, _mm512_set1_epi32(limit)) != 0; }
 #else
 typedef __m256i Wide;
-INLINE Wide repeated(int four) { return _mm256_set1_epi32(four); }
-INLINE Wide squares_of_four(Wide point, Wide at, Wide which) {
-    const Wide step = _mm256_and_si256(_mm256_abs_epi8(_mm256_sub_epi8(point, at)), which);
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(step, step), _mm256_set1_epi16(1));
-}
-INLINE Wide plus(Wide a, Wide b) { return _mm256_add_epi32(a, b); }
+#define WIDE(name) _mm256_##name
 INLINE bool any_at_most(Wide a, int limit) {
     return _mm256_movemask_epi8(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(limit))) != -1;
 }
 #endif
+INLINE Wide squares_of_four(Wide point, Wide at, Wide which) {
+    const Wide step = WIDE(abs_epi8)(WIDE(sub_epi8)(point, at)) & which;
+    return WIDE(madd_epi16)(WIDE(maddubs_epi16)(step, step), WIDE(set1_epi16)(1));
+}
 #endif
 
 }  // namespace
@@ -497,19 +492,19 @@ bool JOIN(squares_, BOKE_ISA)(const unsigned char *codes, const unsigned char *q
 #if defined(__AVX2__)
     constexpr std::size_t VECTORS = BLOCK * TOGETHER / sizeof(Wide);
     Wide sum[VECTORS];
-    for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = repeated(0);
+    for (std::size_t v = 0; v < VECTORS; ++v) sum[v] = WIDE(set1_epi32)(0);
     for (std::size_t g = 0; g < groups && within;) {
         const std::size_t next = g == 0 && GROUPS_SOON < groups ? GROUPS_SOON : groups;
         for (; g < next; ++g) {
             int four, counted;
             __builtin_memcpy(&four, query + g * TOGETHER, sizeof four);
             __builtin_memcpy(&counted, mask + g * TOGETHER, sizeof counted);
-            const Wide at = repeated(four), which = repeated(counted);
+            const Wide at = WIDE(set1_epi32)(four), which = WIDE(set1_epi32)(counted);
             fetch(codes + g * BLOCK * TOGETHER, ahead);
             UNROLL for (std::size_t v = 0; v < VECTORS; ++v) {
                 Wide point;
                 __builtin_memcpy(&point, codes + (g * VECTORS + v) * sizeof(Wide), sizeof(Wide));
-                sum[v] = plus(sum[v], squares_of_four(point, at, which));
+                sum[v] = WIDE(add_epi32)(sum[v], squares_of_four(point, at, which));
             }
         }
         within = false;
