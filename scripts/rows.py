@@ -18,9 +18,7 @@ def stored(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def fill(
-    path: Path, run: Callable[..., Row | list[Row]], jobs: Sequence[tuple[Any, ...]], workers: int | None = None
-) -> None:
+def fill(path: Path, run: Run, jobs: Sequence[tuple[Any, ...]], workers: int | None = None) -> None:
     """Add what ``run`` returns for every job, one row or several at once, in the order in which they end."""
     path.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(workers) as pool, path.open("a") as out:
