@@ -12,15 +12,13 @@ from boke import Optimizer
 from boke.bandwidth import Fixed
 from boke.compiled import NATIVE
 from boke.history import CATALOGUE
+from boke.keys import row_keys
 from boke.model import KernelModel
 from boke.policies import BOKE, BOKELocal, BOKEPlus
-from boke.pool import CROWDED, Neighbours, Pool
+from boke.pool import CROWDED, WITHIN, Pool
 from boke.space import Space
 
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="a pool is compiled or not at all")
-
-
-NONE = np.empty((0, 2)), np.empty(0, np.uint64)  # points and their keys
 
 
 def assert_fresh(pool, model, C):
@@ -38,17 +36,19 @@ def assert_fresh(pool, model, C):
     seed=st.integers(0, 2**32 - 1),
     d=st.sampled_from([1, 2, 5, 12]),
     ell=st.sampled_from([1e-3, 0.02, 0.1]),
-    steps=st.lists(st.sampled_from("tttttprfwglb"), min_size=1, max_size=60),
+    steps=st.lists(st.sampled_from("tttttTprRfwglb"), min_size=1, max_size=60),
 )
 def test_sums_are_fresh_after_any_history(seed, d, ell, steps):
-    """Trials are told, fail and are pending, results come back, are removed and weighted; bandwidths grow and fall."""
+    """Trials are told, alone and many at once, fail and are pending, results come back, are removed, alone and many at
+    once, and weighted; bandwidths grow and fall."""
     rng = np.random.default_rng(seed)
     C = rng.random((300, d))
     pool, X, y, silent, weights = Pool(C), [C[0]], [0.0], [], None
     for step in steps:
-        if step == "t":  # half of them at one of few points
-            X.append(C[rng.integers(300 if rng.random() < 0.5 else 4)])
-            y.append(rng.normal())
+        if step in "tT":  # half of them at one of few points
+            for _ in range(1 if step == "t" else 40):
+                X.append(C[rng.integers(300 if rng.random() < 0.5 else 4)])
+                y.append(rng.normal())
         elif step in "pf":
             silent.append(C[rng.integers(300)])
         elif step == "b" and silent:
@@ -57,6 +57,8 @@ def test_sums_are_fresh_after_any_history(seed, d, ell, steps):
         elif step == "r" and len(X) > 1:
             gone = rng.integers(len(X))
             del X[gone], y[gone]
+        elif step == "R":
+            del X[len(X) // 2 + 1 :], y[len(y) // 2 + 1 :]
         elif step in "gl":
             ell = min(0.1, ell * 1.3) if step == "g" else ell * 0.8
         weights = 10.0 ** rng.uniform(-6, 3, len(X)) * (rng.random(len(X)) < 0.9) if step == "w" else None
@@ -81,10 +83,9 @@ def test_all_instruction_sets_agree(d):
     C, P, keys = rng.random((203, d)), rng.random((40, d)), np.arange(40, dtype=np.uint64)
     first = None
     for isa in NATIVE.instruction_sets():
-        pool = NATIVE.Pool(C, isa)
-        slots = pool.update([], P, keys, 0.05)
-        pool.update(slots[::3], P[:0], keys[:0], 0.04)
-        found = (*pool.sums(np.linspace(1, 2, 40), np.linspace(-1, 1, 40), 0.05), pool.size)
+        pool, y = NATIVE.Pool(C, isa), np.linspace(-1, 1, 40)
+        pool.sums(P, keys, y, None, 0.05, WITHIN)
+        found = (*pool.sums(P[::3].copy(), keys[::3].copy(), y[::3].copy(), None, 0.04, WITHIN), pool.size)
         first = first or found
         for a, b in zip(found, first, strict=True):
             np.testing.assert_array_equal(a, b)
@@ -106,28 +107,22 @@ def test_nothing_is_kept_where_everything_counts():
 
 def test_points_that_go_make_room_for_others():
     rng = np.random.default_rng(0)
-    C = rng.random((50, 2))
-    neighbours = Neighbours(C)
-    for i in range(200):
-        neighbours(C[i % 40 : i % 40 + 10], np.zeros(10), None, 0.01)
-        assert len(neighbours) == 10 and neighbours._native.slots <= 20
-    neighbours(C[:0], np.zeros(0), None, 0.01)
-    assert len(neighbours) == neighbours.kept == 0
+    X, pool = rng.random((2000, 2)), NATIVE.Pool(rng.random((50, 2)))
+    for first in range(1990):
+        some = X[first : first + 10]
+        pool.sums(some, row_keys(some), np.zeros(10), None, 0.01, WITHIN)
+        assert pool.slots < 100
+    mean, density = pool.sums(X[:0], row_keys(X[:0]), np.zeros(0), None, 0.01, WITHIN)
+    assert (mean == 0.0).all() and (density == 0.0).all()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda pool: pool.update([7], *NONE, 1.0),
-        lambda pool: pool.update([pool.update([], np.zeros((1, 2)), np.zeros(1, np.uint64), 1.0)[0]] * 2, *NONE, 1.0),
-        lambda pool: pool.update([], np.empty((1, 3)), np.zeros(1, np.uint64), 1.0),
-        lambda pool: pool.update([], np.empty((1, 2)), np.zeros(2, np.uint64), 1.0),
-        lambda pool: pool.sums(np.ones(3), np.ones(3), 0.1),
-    ],
-)
-def test_wrong_calls_are_refused(call):
-    with pytest.raises(ValueError, match=r"agree|no such point"):
-        call(NATIVE.Pool(np.zeros((4, 2))))
+@pytest.mark.parametrize("shapes", [(3, 4, 4, 4), (2, 3, 4, 4), (2, 4, 3, 4), (2, 4, 4, 3)])
+def test_wrong_calls_are_refused(shapes):
+    d, n, m, w = shapes
+    with pytest.raises(ValueError, match="agree"):
+        NATIVE.Pool(np.zeros((4, 2))).sums(
+            np.zeros((4, d)), np.zeros(n, np.uint64), np.zeros(m), np.ones(w), 0.1, WITHIN
+        )
 
 
 def catalogue(d=3):

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.hpp"
@@ -151,19 +152,31 @@ nb::tuple replay(Flags successes, Vector values, Flags aside, std::size_t patien
     return nb::make_tuple(search.side, search.at, search.second);
 }
 
+using Ranked = std::pair<double, std::size_t>;  // minus a value, and its row: smaller ones come first
+
+// Puts what sorting would put there at some ranks, in order, of those from `first` to `last`.
+void select(std::vector<Ranked> &order, std::size_t first, std::size_t last, const std::size_t *ranks, std::size_t n) {
+    if (n == 0 || last - first < 2) return;
+    const std::size_t middle = ranks[n / 2];
+    std::nth_element(order.begin() + first, order.begin() + middle, order.begin() + last);
+    select(order, first, middle, ranks, n / 2);
+    select(order, middle + 1, last, ranks + n / 2 + 1, n - n / 2 - 1);
+}
+
 // At most `most` rows of x (t, d), that of the largest of the values y (t) first.
 Result incumbents(Matrix x, Vector y, std::size_t most) {
     const std::size_t t = x.shape(0), d = x.shape(1), half = most / 2;
     if (y.shape(0) != t || half < 2) throw std::invalid_argument("Shapes do not agree.");
-    std::vector<std::size_t> order(t);
-    for (std::size_t i = 0; i < t; ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return y.data()[a] > y.data()[b]; });
-    std::vector<double> rows;
-    auto add = [&](std::size_t rank) { rows.insert(rows.end(), x.data() + order[rank] * d, x.data() + (order[rank] + 1) * d); };
-    for (std::size_t rank = 0; rank < std::min(half, t); ++rank) add(rank);
+    std::vector<Ranked> order(t);
+    for (std::size_t i = 0; i < t; ++i) order[i] = {-y.data()[i], i};
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < std::min(half, t); ++rank) ranks.push_back(rank);
     for (std::size_t i = 0; t > half && i < half; ++i)
-        if (const std::size_t rank = i * (t - 1) / (half - 1); rank >= half) add(rank);
-    const std::size_t m = rows.size() / std::max<std::size_t>(d, 1);
+        if (const std::size_t rank = i * (t - 1) / (half - 1); rank >= half) ranks.push_back(rank);
+    select(order, 0, t, ranks.data(), ranks.size());
+    std::vector<double> rows;
+    for (const std::size_t rank : ranks) rows.insert(rows.end(), x.data() + order[rank].second * d, x.data() + (order[rank].second + 1) * d);
+    const std::size_t m = ranks.size();
     return made(std::move(rows), {m, d});
 }
 
