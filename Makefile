@@ -93,6 +93,9 @@ $(VENV)/.ready:
 	@$(PY) -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@touch $@
 
+# Environments share the folder that the module is compiled in: one after the other.
 $(VENV)/.group-%: pyproject.toml CMakeLists.txt $(wildcard src/boke/_sums/*) | $(VENV)/.ready
-	$(PY) -m pip install -q --disable-pip-version-check -e . --group $*
+	@mkdir -p build
+	$(shell command -v flock && echo build/.lock) $(PY) -m pip install -q --disable-pip-version-check -e . --group $*
+	@$(PY) -c 'from boke.compiled import NATIVE; NATIVE or print("boke is slower here than it could be: its sums were not compiled. Is there a C++ compiler?")'
 	@touch $@

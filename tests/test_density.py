@@ -11,13 +11,14 @@ from boke import density as module
 from boke import history, policies
 from boke.bandwidth import Fixed, LeastSquaresCV, Scott, Silverman, by_count
 from boke.data import Data
-from boke.density import Density, Window, doubling
+from boke.density import Density, doubling
 from boke.kernels import get_kernel
 from boke.model import KernelModel
 from boke.optimizer import Optimizer
 from boke.policies import DensityExploration, Key
 from boke.space import Categorical, Float, Int, Space
 from boke.view import View
+from boke.window import Window
 
 
 def fresh(points, candidates, ell):
@@ -46,8 +47,8 @@ def test_sums_are_fresh_after_any_history(seed, d, ell, steps, chunk):
 
 def play(seed, d, ell, steps):
     rng, space = np.random.default_rng(seed), Space.of([(0.0, 1.0)] * d)
-    window = Window(seed, 40, 17, ell)
-    density, points = Density(window, space), [(rng.random(d), True)]
+    window = Window(seed, 40, 17)
+    density, points = Density(window, ell, space), [(rng.random(d), True)]
     density.add(points[0][0][None])
     for step in steps:
         left = [i for i, (_, there) in enumerate(points) if there]
@@ -65,13 +66,13 @@ def play(seed, d, ell, steps):
                 points[i] = (points[i][0], False)
             density.remove(np.array([points[i][0] for i in gone]))
         elif step in "sS":
-            window = Window(seed, 40, window.number + (1 if step == "s" else int(rng.integers(100))), window.bandwidth)
+            window = Window(seed, 40, window.number + (1 if step == "s" else int(rng.integers(100))))
         elif step in "bn":
-            window = Window(seed, 40, window.number, window.bandwidth * (0.8 if step == "n" else 1.25))
-        candidates, log_W = density.log(window, observations(points))
+            ell *= 0.8 if step == "n" else 1.25
+        candidates, log_W = density.log(window, ell, observations(points))
         np.testing.assert_array_equal(candidates, window.points(window.places, space))
         there = np.array([x for x, there in points if there])
-        np.testing.assert_allclose(log_W, fresh(there, candidates, window.bandwidth), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(log_W, fresh(there, candidates, ell), rtol=1e-10, atol=1e-10)
 
 
 def test_a_single_observation_costs_no_other_one():
@@ -79,34 +80,24 @@ def test_a_single_observation_costs_no_other_one():
     space, rng = Space.of([(0.0, 1.0)] * 3), np.random.default_rng(0)
     X = rng.random((500, 3))
     seen = []
-    density = Density(Window(0, 64, 500, 0.1), space)
+    density = Density(Window(0, 64, 500), 0.1, space)
     density._refresh, whole = lambda rows, *some: (seen.append(len(rows)), whole(rows, *some)), density._refresh
     for t in range(400, 500):
-        density.log(Window(0, 64, t + 100, 0.1), lambda t=t: (X[:t], np.ones(t, bool)))
+        density.log(Window(0, 64, t + 100), 0.1, lambda t=t: (X[:t], np.ones(t, bool)))
         density.add(X[t][None])
     assert seen == [64] + [1] * 99
 
 
 def test_no_observations_have_no_density():
     space = Space.of([(0.0, 1.0)] * 2)
-    density = Density(Window(0, 8, 0, 0.1), space)
+    density = Density(Window(0, 8, 0), 0.1, space)
     nothing = np.empty((0, 2)), np.zeros(0, bool)
     with np.errstate(divide="ignore"):
-        assert (density.log(density.window, lambda: nothing)[1] == -np.inf).all()
+        assert (density.log(density.window, 0.1, lambda: nothing)[1] == -np.inf).all()
     far = np.full((1, 2), 0.5)
     density.add(far)
-    candidates, log_W = density.log(Window(0, 8, 0, 1e-3), lambda: (far, np.ones(1, bool)))
+    candidates, log_W = density.log(Window(0, 8, 0), 1e-3, lambda: (far, np.ones(1, bool)))
     np.testing.assert_allclose(log_W, -0.5e6 * np.square(candidates - far).sum(axis=1), rtol=1e-10)
-
-
-def test_a_window_slides_by_one():
-    space = Space.of([(0.0, 1.0)] * 4)
-    before, after = Window(3, 100, 1000, 0.1), Window(3, 100, 1001, 0.1)
-    assert np.count_nonzero(before.places != after.places) == 1
-    assert len(np.unique(before.places)) == 100 and before.places.min() == 1001
-    X = before.points(before.places, space)
-    assert ((X >= 0.0) & (X <= 1.0)).all() and len(np.unique(X)) == X.size
-    assert (Window(4, 100, 1000, 0.1).points(before.places, space) != X).all()
 
 
 def test_bandwidths_double():
@@ -160,9 +151,9 @@ def test_what_is_kept_follows_the_history(kept):
     _, optimizer = run(80, space, 5, DensityExploration(n_acq=64))
     data = optimizer.history.data(-1.0, discourage=True)
     assert isinstance(data, View) and data._index._density is not None
-    window = Window(5, 64, len(optimizer.history), data._index._density.window.bandwidth)
-    candidates, log_W = data.log_density(window, space)
-    np.testing.assert_allclose(log_W, fresh(data.X, candidates, window.bandwidth), rtol=1e-10, atol=1e-10)
+    window, ell = Window(5, 64, len(optimizer.history)), data._index._density.bandwidth
+    candidates, log_W = data.log_density(window, ell, space)
+    np.testing.assert_allclose(log_W, fresh(data.X, candidates, ell), rtol=1e-10, atol=1e-10)
 
 
 def test_gaps_are_filled_as_well_as_by_all_points(kept):

@@ -1,7 +1,7 @@
 """Acquisition functions: built from a fitted model, then plain callables X (n, d) -> values (n,).
 
-``gradient(X)`` returns values and slopes (n, d) together, ``over`` the values at the candidates of a pool, ``near`` the
-same function for places around some centers, and, if that is compiled, ``screen`` the best of many candidates and
+``gradient(X)`` returns values and slopes (n, d) together, ``over`` the values at candidates that a pool knows, ``near``
+the same function for places around some centers, and, if that is compiled, ``screen`` the best of many candidates and
 ``polish`` where ``argmax.polish`` leads to.
 """
 
@@ -27,7 +27,7 @@ INSIDE = (0.1, 0.5, 1.5)  # bandwidths from the corner of a cell to a candidate 
 
 class Acquisition(Protocol):
     def __call__(self, X: Array) -> Array: ...
-    def over(self, pool: Pool) -> Array | None: ...
+    def over(self, X: Array, pool: Pool) -> Array | None: ...
     def screen(self, draw: Draw, most: int) -> Array | None: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Acquisition: ...
@@ -46,8 +46,8 @@ class UpperConfidenceBound:
         p = self.model.predict(X)
         return p.mean + self.beta / np.sqrt(p.density + self.rho)
 
-    def over(self, pool: Pool) -> Array | None:
-        if (found := self.model.over(pool)) is None:
+    def over(self, X: Array, pool: Pool) -> Array | None:
+        if (found := self.model.over(X, pool)) is None:
             return None
         mean, density = found
         return np.asarray(mean + self.beta / np.sqrt(density + self.rho))
@@ -103,8 +103,8 @@ class Mean:
     def __call__(self, X: Array) -> Array:
         return self.model.mean(X)
 
-    def over(self, pool: Pool) -> Array | None:
-        return None if (found := self.model.over(pool)) is None else found[0]
+    def over(self, X: Array, pool: Pool) -> Array | None:
+        return None if (found := self.model.over(X, pool)) is None else found[0]
 
     def screen(self, draw: Draw, most: int) -> Array | None:
         return self.model.screen(draw, 0.0, 1.0, most)
@@ -133,7 +133,7 @@ class Sparsity:
     def __call__(self, X: Array) -> Array:
         return -self.model.predict(X).log_density
 
-    def over(self, pool: Pool) -> Array | None:
+    def over(self, X: Array, pool: Pool) -> Array | None:
         return None  # a pool knows densities, and not their logarithms where they are too small
 
     def screen(self, draw: Draw, most: int) -> Array | None:

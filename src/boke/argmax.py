@@ -30,7 +30,7 @@ LEASH = 8.0  # how far, in bandwidths, polishing may lead away from its start
 
 class Function(Protocol):
     def __call__(self, X: Array) -> Array: ...
-    def over(self, pool: Pool) -> Array | None: ...
+    def over(self, X: Array, pool: Pool) -> Array | None: ...
     def gradient(self, X: Array) -> tuple[Array, Array]: ...
     def near(self, centers: Array, radius: float) -> Function: ...
     def screen(self, draw: Draw, most: int) -> Array | None: ...
@@ -49,6 +49,7 @@ def argmax(
     rim: float = 0.0,
     extra: Array | None = None,
     repeat: bool = False,
+    standing: Array | None = None,
     pool: Pool | None = None,
 ) -> Array:
     """The best point (d,) found with about ``budget`` evaluations of ``f``.
@@ -61,15 +62,17 @@ def argmax(
     With ``rim``, the distance in bandwidths at which an observation no longer takes away from the exploration bonus,
     most of the neighbourhood's share goes there. Beside a center nothing is much better than the center and the full
     bonus, so the second half of these candidates is kept for centers at least as good as that of the best candidate.
-    ``extra`` candidates of the caller take their places from this share. ``pool`` is of the finite decision set.
+    ``extra`` candidates of the caller take their places from this share. ``standing`` candidates, if there are any, are
+    those of the whole cube: they stay for a while, and only the best of them are looked at with the others. ``pool``
+    keeps what it knows of the sums at these or at the points of a finite decision set.
     """
     known = None if repeat else taken
     finite = space.enumerate(budget)
     if finite is not None:
-        kept = None if pool is None else f.over(pool)
-        values = f(finite) if kept is None else kept
+        values = _over(f, finite, pool)
         return np.array(finite[np.argmax(values) if known is None else first_fresh(finite, values, known, 1)[0]])
-    draw = _draw(space.dim, budget, rng, centers, rim, centers[:0] if extra is None else extra)
+    cube = None if standing is None else standing[_largest(_over(f, standing, pool), 2 * STARTS)]
+    draw = _draw(space.dim, budget, rng, cube, centers, rim, centers[:0] if extra is None else extra)
     X = _best(f, space, bandwidth, draw, known, rng)
     if not (space.smooth or space.continuous.any()):
         return np.array(X[0])
@@ -81,9 +84,16 @@ def argmax(
     return np.array(polished[np.argmax(values)])
 
 
-def _draw(d: int, budget: int, rng: Generator, centers: Array, rim: float, extra: Array) -> Draw:
-    """The candidates that depend on nothing, and all random numbers of the others."""
-    cube = sobol(budget // 4 if len(centers) else budget * 3 // 4, d, rng)
+def _over(f: Function, X: Array, pool: Pool | None) -> Array:
+    """f at candidates (n, d), with what a pool knows."""
+    kept = None if pool is None else f.over(X, pool)
+    return f(X) if kept is None else kept
+
+
+def _draw(d: int, budget: int, rng: Generator, cube: Array | None, centers: Array, rim: float, extra: Array) -> Draw:
+    """The candidates all over the cube, drawn if there are none, and all random numbers of the others."""
+    if cube is None:
+        cube = sobol(budget // 4 if len(centers) else budget * 3 // 4, d, rng)
     n, rims = (budget // 2, budget * 3 // 16 if rim else 0) if len(centers) else (0, 0)
     extra = extra[: 2 * rims]
     rims -= (taken := (len(extra) + 1) // 2)

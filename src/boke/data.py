@@ -15,11 +15,12 @@ import numpy as np
 
 from boke import elementary
 from boke.compiled import NATIVE
-from boke.density import Density, Window
+from boke.density import Density
 from boke.keys import Keys, Lot, Numbers, Taken, TakenPoints, row_keys
 from boke.parameters import cell
 from boke.pool import Pool
 from boke.space import MISMATCH, Array, Mask, Space
+from boke.window import Window
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Data:
         numbers: Trial number (t,) of every row of X.
         asked: Which rows of X (t,) had been asked for; None is all of them.
         keys: A random number (t,) of every row of X, made of its content; None is made of its point and value.
-        pool: What is known of the kernel sums at the points of a large finite space; None is nothing.
+        pool: What is known of the kernel sums at candidates that stay; None is nothing.
     """
 
     X: Array
@@ -110,9 +111,10 @@ class Data:
             chosen &= self.asked[order]
         return numbers[chosen], (y > before)[chosen], y[chosen]
 
-    def log_density(self, window: Window, space: Space) -> tuple[Array, Array]:
+    def log_density(self, window: Window, bandwidth: float, space: Space) -> tuple[Array, Array]:
         """Candidates (n, d) of a window, and ln W of the observations at them."""
-        return Density(window, space).log(window, lambda: (self.X, np.ones(len(self), bool)))
+        observations = self.X, np.ones(len(self), bool)
+        return Density(window, bandwidth, space).log(window, bandwidth, lambda: observations)
 
     def point(self, number: int) -> Array:
         """The point (d,) of a trial with a value."""

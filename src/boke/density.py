@@ -1,22 +1,22 @@
 """The kernel density at candidates of the unit cube, kept from one trial to the next.
 
 Afresh it costs the number of candidates times that of the observations. Kept, an observation that comes or goes costs
-one kernel value for each candidate: W is a sum, and it is added or subtracted. Candidates are renewed one at a time, so
-that they are always as many and never used up. The bandwidth changes only when there are twice as many observations:
-all sums are then made afresh, in a series that doubles.
+one kernel value for each candidate: W is a sum, and it is added or subtracted. The bandwidth changes only when there
+are twice as many observations: all sums are then made afresh, in a series that doubles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from boke.compiled import NATIVE
 from boke.elementary import exp, log, squared_distances
-from boke.keys import Numbers, uniform
+from boke.keys import Numbers
 from boke.space import Array, Mask, Space
+from boke.window import Window
 
 TOGETHER = 256  # observations whose distances from all candidates are in memory at once
 CHUNK = 1 << 16  # observations that are summed over at once where sums are made afresh,
@@ -27,43 +27,19 @@ LARGE, LOWEST, HIGHEST = 1e100, -700.0, 700.0  # of a sum relative to its level;
 Observations = Callable[[], tuple[Array, Mask]]  # points (n, d), and which of them count
 
 
-@dataclass(frozen=True)
-class Window:
-    """Candidates (count, d) of the unit cube: a window that slides along a random sequence, by one with each trial.
-
-    Attributes:
-        seed: What the sequence is made of.
-        count: How many candidates there are.
-        number: That of the trial.
-        bandwidth: ℓ of the density at them, one for all columns.
-    """
-
-    seed: int
-    count: int
-    number: int
-    bandwidth: float
-
-    @property
-    def places(self) -> Numbers:
-        """Which elements (count,) of the sequence are in the window; each keeps its row as long as it is."""
-        rows = np.arange(self.count)
-        return self.number + self.count - (self.number - rows) % self.count
-
-    def points(self, places: Numbers, space: Space) -> Array:
-        """Elements (n, d) of the sequence."""
-        salt = (self.seed * 0xD1342543DE82EF95 + (self.seed >> 64) + 3) % 2**64
-        d = space.dim
-        return space.snap(uniform((places[:, None] * d + np.arange(d)).ravel(), salt).reshape(len(places), d))
-
-
 class Density:
     """ln W of observations that come and go, W = Σ k(x, x_i) (eq. KDE) with the gaussian kernel, in a window.
 
     Sums are relative to a level, as W itself may be too small for a number. They are those made afresh to ten digits.
+
+    Args:
+        window: The candidates.
+        bandwidth: ℓ, one for all columns.
+        space: What the candidates are points of.
     """
 
-    def __init__(self, window: Window, space: Space) -> None:
-        self.space, self.window = space, window
+    def __init__(self, window: Window, bandwidth: float, space: Space) -> None:
+        self.space, self.window, self.bandwidth = space, window, bandwidth
         self._places = window.places
         self._candidates = window.points(self._places, space)
         self._level, self._sum, self._most = np.zeros((3, window.count))
@@ -71,7 +47,7 @@ class Density:
 
     def follows(self, window: Window) -> bool:
         """Whether a window slides along the same sequence."""
-        return (window.seed, window.count) == (self.window.seed, self.window.count)
+        return replace(window, number=self.window.number) == self.window
 
     def add(self, points: Array) -> None:
         """Observations (m, d) come."""
@@ -96,13 +72,13 @@ class Density:
             self._stale |= (powers > HIGHEST).any(axis=1)
             self._sum += sign * exp(np.clip(powers, LOWEST, HIGHEST)).sum(axis=1)
 
-    def log(self, window: Window, observations: Observations) -> tuple[Array, Array]:
+    def log(self, window: Window, bandwidth: float, observations: Observations) -> tuple[Array, Array]:
         """Candidates (count, d) of a window that follows, and ln W at them.
 
         The observations, those that came and did not go, are looked at where sums have to be made afresh.
         """
-        self._stale |= window.bandwidth != self.window.bandwidth
-        self.window = window
+        self._stale |= bandwidth != self.bandwidth
+        self.window, self.bandwidth = window, bandwidth
         places = window.places
         moved = places != self._places
         self._candidates[moved] = window.points(places[moved], self.space)
@@ -130,7 +106,7 @@ class Density:
         """ln W (n,) of all points at candidates (n, d)."""
         if NATIVE is not None and len(candidates) >= MANY:
             no, nothing = (np.empty((len(X), 0)) for X in (points, candidates))
-            unit = 1.0 / self.window.bandwidth
+            unit = 1.0 / self.bandwidth
             sums = NATIVE.Sums(0, points * unit, no, np.zeros(len(points)), None, no[0])
             return np.asarray(sums(candidates * unit, nothing)[3])
         powers = self._powers(candidates, points)
@@ -139,7 +115,7 @@ class Density:
 
     def _powers(self, candidates: Array, points: Array) -> Array:
         """-s / 2 of all pairs (n, m)."""
-        return squared_distances(candidates, points) * (-0.5 / self.window.bandwidth**2)
+        return squared_distances(candidates, points) * (-0.5 / self.bandwidth**2)
 
 
 def doubling(t: int) -> int:

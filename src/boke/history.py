@@ -197,7 +197,7 @@ class History:
     def __init__(self, space: Space, memory: Memory | None = None) -> None:
         self.space, self.memory = space, memory
         arms = space.unit_arms
-        self.pool = None if arms is None or len(arms) < CATALOGUE else Pool(arms)
+        self.pool = Pool() if arms is None or len(arms) >= CATALOGUE else None
         self._n = 0
         self._native = np.empty((16, space.dim))
         self._x = np.empty((16, space.dim))

@@ -147,15 +147,16 @@ class KernelModel:
             return Prediction(seen.mean, W, log_W)
         return Prediction(seen.mean, W, log_W, self._unscale(seen.dmean), self._unscale(dW), self._unscale(dlog_W))
 
-    def over(self, pool: Pool) -> tuple[Array, Array] | None:
-        """Mean and density at the candidates of a pool; None where they are better made afresh."""
+    def over(self, X: Array, pool: Pool) -> tuple[Array, Array] | None:
+        """Mean and density at candidates (n, d) with what a pool knows; None where they are better made afresh."""
         plain = self.kernel.name == "gaussian" and not self._mixed and len(self._y) > 0
         if not plain or (self.bandwidth != self.bandwidth[0]).any():
             return None
         total = len(self._y) if self._w is None else max(1.0, float(self._w.sum()))
         if total * float(np.abs(self._y).max()) > LARGEST:
             return None
-        return pool.sums(self.X[self._used], self._y, self._w, self.silent, float(self.bandwidth[0]))
+        seen = self.X if len(self._used) == len(self.y) else self.X[self._used]
+        return pool.sums(X, seen, self._y, self._w, self.silent, float(self.bandwidth[0]))
 
     def screen(self, draw: Draw, beta: float, rho: float, most: int) -> Array | None:
         """The best candidates for a maximum of m + β (W + ρ)^(-1/2), where that is compiled; None otherwise."""

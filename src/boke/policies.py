@@ -28,24 +28,27 @@ from boke.argmax import argmax, first_fresh, polish
 from boke.bandwidth import Bandwidth, Silverman, by_count
 from boke.compiled import NATIVE
 from boke.data import Data
-from boke.density import Window, doubling
+from boke.density import doubling
 from boke.design import DESIGNS
 from boke.elementary import exp, log
 from boke.kernels import Gaussian, Kernel, get_kernel
 from boke.keys import Lot, Numbers
 from boke.model import KernelModel
+from boke.pool import WITHIN
 from boke.quasirandom import sobol
 from boke.region import TrustRegion
 from boke.scores import SCALES, scaled
 from boke.seeds import generator
 from boke.space import Array, Space
+from boke.window import Window
 
 CORNERS, CELLS = 64, 256  # corners of Voronoi cells with candidates in them, in the plane; of that many cells at most
 CENTERS = 256  # observations near which candidates are placed, at most
 STEADY = 1024  # trials with much the same sample of the observations of a finite set
 BEST = 64  # neighbours of the best observation that every sample has
-KEPT = 4096  # points from which on the density at candidates is kept from one trial to the next,
-NEAR, STEPS = 256, 8  # and the best of these is polished by its neighbours, in so many steps
+KEPT = 4096  # points from which on candidates, and what is known at them, are kept from one trial to the next
+STRIDE, SPARSE = 4, 2000  # so many are new each time; where more points than this would count at one, they all are
+NEAR, STEPS = 256, 8  # of those of lowest density the best is polished by its neighbours, in so many steps
 
 
 @dataclass(frozen=True)
@@ -150,13 +153,13 @@ class BOKE:
         rim = model.kernel.reach(self.rho) if self.rho < 1.0 else 1.0
         f = UpperConfidenceBound(model, beta, self.rho)
         plane = space.dim == 2 and not space.mixed and len(model.X) <= CELLS
-        x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, rng)
+        x = self._argmax(f, rim, f.corners(CORNERS) if plane else None, model, data, space, key, rng)
         return Suggestion(x, "explore", model, beta, self.rho, seen)
 
     def _exploit(self, data: Data, space: Space, key: Key, rng: Generator) -> Suggestion:
         seen = self._seen(data, space, key)
         model = self._fit(seen, space)
-        x = self._argmax(Mean(model), 0.0, None, model, data, space, rng)
+        x = self._argmax(Mean(model), 0.0, None, model, data, space, key, rng)
         return Suggestion(x, "exploit", model, seen=seen)
 
     def _argmax(
@@ -167,8 +170,10 @@ class BOKE:
         model: KernelModel,
         data: Data,
         space: Space,
+        key: Key,
         rng: Generator,
     ) -> Array:
+        stay = standing(model, data, space, key, self.n_acq)
         return argmax(
             f,
             space,
@@ -180,7 +185,8 @@ class BOKE:
             rim=rim,
             extra=extra,
             repeat=self._repeats(data, space),
-            pool=data.pool,
+            standing=stay,
+            pool=data.pool if stay is not None or space.arms is not None else None,
         )
 
     def _repeats(self, data: Data, space: Space) -> bool:
@@ -273,7 +279,7 @@ class DensityExploration:
         if t == 0:
             return Suggestion(space.snap(key.generator().random((1, space.dim)))[0], "initial")
         if t > KEPT and (ell := self._length(len(data), space)) is not None:
-            return self._from_window(data, space, Window(key.seed, self.n_acq, key.number, ell))
+            return self._from_window(data, space, Window(key.seed, self.n_acq, key.number), ell)
         model = self._fit(data.points, space, self.bandwidth)
         x = argmax(
             Sparsity(model),
@@ -292,14 +298,12 @@ class DensityExploration:
 
     def _length(self, t: int, space: Space) -> float | None:
         """ℓ where the density can be kept: the same until there are twice as many observations."""
-        plain = space.unit_arms is None and not space.mixed and space.enumerate(self.n_acq) is None
-        if not plain or not isinstance(get_kernel(self.kernel), Gaussian):
+        if not may_stay(get_kernel(self.kernel), space, self.n_acq):
             return None
         return by_count(self.bandwidth, doubling(t), space.dim)
 
-    def _from_window(self, data: Data, space: Space, window: Window) -> Suggestion:
-        ell = window.bandwidth
-        X, log_W = data.log_density(window, space)
+    def _from_window(self, data: Data, space: Space, window: Window, ell: float) -> Suggestion:
+        X, log_W = data.log_density(window, ell, space)
         if len(data.silent):
             log_W = np.logaddexp(log_W, self._fit(data.silent, space, ell).predict(X).log_density)
         x = X[first_fresh(X, -log_W, data.taken, 1)]
@@ -377,6 +381,29 @@ def kernel_model(policy: BOKE | KRUCB, data: Data, space: Space) -> KernelModel:
         silent=data.silent,
         categorical=space.categorical,
     )
+
+
+def standing(model: KernelModel, data: Data, space: Space, key: Key, n_acq: int) -> Array | None:
+    """Candidates all over the cube that stay for a while, where that pays; None where they are drawn anew.
+
+    It pays where sums at them may be kept: of all observations, as a sample is a new one each time, if these are many,
+    and the kernel is so narrow that few of them count at a place.
+    """
+    n, ell = len(model.y), float(model.bandwidth[0])
+    if NATIVE is None or not KEPT < n == len(data) or not may_stay(model.kernel, space, n_acq):
+        return None
+    d = space.dim
+    ball = 0.5 * d * math.log(math.pi * WITHIN) - math.lgamma(0.5 * d + 1.0) + d * math.log(ell)
+    if (model.bandwidth != ell).any() or math.log(n) + ball > math.log(SPARSE):
+        return None
+    window = Window(key.seed, n_acq // 4, key.number, STRIDE)
+    return window.points(window.places, space)
+
+
+def may_stay(kernel: Kernel, space: Space, n_acq: int) -> bool:
+    """Whether candidates may be a window and what is known at them kept: in a box, with the gaussian kernel."""
+    box = space.unit_arms is None and not space.mixed and space.enumerate(n_acq) is None
+    return box and isinstance(kernel, Gaussian)
 
 
 def incumbents(model: KernelModel) -> Array:

@@ -61,6 +61,8 @@ class Space:
         self._others = [(j, p) for j, p in enumerate(self.parameters.values()) if j not in plain]
         self.arms = arms
         self.unit_arms = None if arms is None else self.encode(arms)
+        if self.unit_arms is not None:
+            self.unit_arms.flags.writeable = False  # who knows them need not look again
 
     def __repr__(self) -> str:
         arms = "" if self.arms is None else f", arms={len(self.arms)}"

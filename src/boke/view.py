@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from boke.around import Around, Coarse
 from boke.data import Data, box_distances, features, finite, squared_distances
-from boke.density import Density, Window
+from boke.density import Density
 from boke.keys import Keys, Numbers, Runs, Taken, by_key, row_keys
 from boke.pool import Pool
 from boke.space import Array, Mask, Space
+from boke.window import Window
 
 CHUNK = 1 << 14  # rows of mixed columns that are spread out into features at once
 
@@ -164,10 +165,10 @@ class Index:
         values = self.values(rows)
         return rows, alone if self._flat else alone | (values > np.maximum(before, self._range()[0])), values
 
-    def log_density(self, window: Window) -> tuple[Array, Array]:
+    def log_density(self, window: Window, bandwidth: float) -> tuple[Array, Array]:
         if self._density is None or not self._density.follows(window):
-            self._density = Density(window, self.space)
-        return self._density.log(window, lambda: (self.columns.x, self._in[: self.n]))
+            self._density = Density(window, bandwidth, self.space)
+        return self._density.log(window, bandwidth, lambda: (self.columns.x, self._in[: self.n]))
 
     def after(self, start: int, count: int) -> tuple[Keys, Numbers]:
         return self._content.after(start, count, self._counts)
@@ -360,9 +361,10 @@ class View(Data):
         index = self._current
         return super().outcomes(ours, since) if index is None else index.outcomes(ours, since)
 
-    def log_density(self, window: Window, space: Space) -> tuple[Array, Array]:
-        index = self._current
-        return super().log_density(window, space) if index is None else index.log_density(window)
+    def log_density(self, window: Window, bandwidth: float, space: Space) -> tuple[Array, Array]:
+        if (index := self._current) is None:
+            return super().log_density(window, bandwidth, space)
+        return index.log_density(window, bandwidth)
 
     def point(self, number: int) -> Array:
         index = self._current

@@ -236,6 +236,7 @@ nb::tuple all_warped(Vector y, const std::vector<double> &lengths, const std::ve
 
 NB_MODULE(_native, m) {
     if (available().empty()) throw nb::import_error("This processor has no fused multiply-adds.");
+    nb::set_leak_warnings(false);  // what functools keeps may outlive the module: nothing that a user should read about
     m.doc() = "Compiled kernel sums; boke.sums has their definition.";
     bind_sums(m);
     bind_local_gp(m);

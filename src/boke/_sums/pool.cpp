@@ -1,4 +1,5 @@
-// boke._native.Pool: for every candidate the points that count in its kernel sums, kept while points come and go.
+// boke._native.Pool: for every candidate the points that count in its kernel sums, kept while points and candidates come
+// and go.
 #include "pool.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -57,18 +58,17 @@ class Table {
 
 class Pool {
   public:
-    Pool(Matrix candidates, const std::string &instructions)
-        : n_(candidates.shape(0)), d_(candidates.shape(1)), x_(candidates.data(), candidates.data() + n_ * d_), near_(n_),
-          nearest_(n_, HUGE_VAL), work_(d_ * LANES), choice_(pick(instructions)) {}
+    explicit Pool(const std::string &instructions) : choice_(pick(instructions)) {}
 
-    // (mean, W) at all candidates of points z (t, d) with values y (t,) and positive weights w (t,), 1 without. A point is known
-    // again by its key, and those of the last call are not looked at again. Points count whose squared distance, in bandwidths,
-    // is at most `within` beyond that of the nearest, farther ones if they weigh more.
-    nb::tuple sums(Matrix z, Keys keys, Vector y, std::optional<Vector> w, double bandwidth, double within) {
-        const std::size_t t = z.shape(0);
-        if (z.shape(1) != d_ || keys.shape(0) != t || y.shape(0) != t || (w && w->shape(0) != t))
+    // (mean, W) at candidates x (n, d), which are the `same` as in the last call or may be others, of points z (t, d) with
+    // values y (t,) and positive weights w (t,), 1 without. A point is known again by its key. What was known in the last call
+    // is not looked at again. Points count whose squared distance, in bandwidths, is at most `within` beyond that of the
+    // nearest, farther ones if they weigh more.
+    nb::tuple sums(Matrix x, bool same, Matrix z, Keys keys, Vector y, std::optional<Vector> w, double bandwidth, double within) {
+        const std::size_t n = x.shape(0), t = z.shape(0);
+        if (z.shape(1) != x.shape(1) || keys.shape(0) != t || y.shape(0) != t || (w && w->shape(0) != t))
             throw std::invalid_argument("Shapes do not agree.");
-        std::vector<double> mean(n_, 0.0), W(n_, 0.0);
+        std::vector<double> mean(n, 0.0), W(n, 0.0);
         {
             nb::gil_scoped_release unlocked;
             const double *weights = w ? w->data() : nullptr;
@@ -76,10 +76,11 @@ class Pool {
                 const auto ends = std::minmax_element(weights, weights + t);
                 within += 2.0 * std::log(*ends.second / *ends.first);
             }
+            if (!same || n != n_ || x.shape(1) != d_) follow(x.data(), n, x.shape(1));
             become(z.data(), keys.data(), y.data(), weights, t, within * bandwidth * bandwidth);
             sum(bandwidth, mean, W);
         }
-        return nb::make_tuple(made(std::move(mean), {n_}), made(std::move(W), {n_}));
+        return nb::make_tuple(made(std::move(mean), {n}), made(std::move(W), {n}));
     }
 
     // How many neighbours are kept
@@ -89,74 +90,89 @@ class Pool {
         return all;
     }
 
-    std::size_t slots() const { return points_.size(); }
+    std::size_t slots() const { return keys_.size(); }
 
   private:
     struct Entry {
         double s;  // squared distance
         std::size_t slot;
     };
-    struct Point {
-        std::uint64_t key;
-        double weight, sum;  // of its observations: 0 where there are none any more
-        bool alive, seen;
-    };
 
-    bool nearer(const Entry &a, const Entry &b) const { return a.s < b.s || (a.s == b.s && points_[a.slot].key < points_[b.slot].key); }
+    bool nearer(const Entry &a, const Entry &b) const { return a.s < b.s || (a.s == b.s && keys_[a.slot] < keys_[b.slot]); }
+
+    // Lets the candidates be these (n, d).
+    void follow(const double *x, std::size_t n, std::size_t d) {
+        if (n != n_ || d != d_) {
+            *this = Pool(choice_);
+            n_ = n, d_ = d;
+            x_.assign(n * d, NAN), near_.resize(n), nearest_.resize(n), work_.resize(d * LANES);
+        }
+        for (std::size_t c = 0; c < n; ++c) {
+            if (std::equal(x + c * d, x + (c + 1) * d, &x_[c * d])) continue;
+            std::copy_n(x + c * d, d, &x_[c * d]);
+            near_[c].clear();
+            nearest_[c] = HUGE_VAL;
+        }
+    }
 
     // Lets the points be these (t, d). Every candidate then knows all whose squared distance is at most `reach` beyond that of
     // the nearest.
     void become(const double *z, const std::uint64_t *keys, const double *y, const double *w, std::size_t t, double reach) {
-        for (Point &point : points_) point.weight = point.sum = 0.0, point.seen = false;
-        Slots added;
-        for (std::size_t i = 0; i < t; ++i) {
-            std::size_t slot = table_.find(keys[i]);
+        std::fill(weight_.begin(), weight_.end(), 0.0);
+        std::fill(sum_.begin(), sum_.end(), 0.0);
+        std::fill(seen_.begin(), seen_.end(), char{0});
+        Slots added, rows(t);
+        for (std::size_t i = 0, j = 0; i < t; ++i) {  // as a rule the rows of the last call, one more, and perhaps one less
+            auto again = [&](std::size_t row) { return row < rows_.size() && keys_[rows_[row]] == keys[i]; };
+            if (!again(j) && again(j + 1)) ++j;
+            std::size_t slot = again(j) ? rows_[j++] : table_.find(keys[i]);
             if (slot == NONE) added.push_back(slot = take(z + i * d_, keys[i]));
-            Point &point = points_[slot];
             const double weight = w ? w[i] : 1.0;
-            point.seen = true, point.weight += weight, point.sum += weight * y[i];
+            rows[i] = slot, seen_[slot] = 1, weight_[slot] += weight, sum_[slot] += weight * y[i];
         }
+        rows_.swap(rows);
         const std::size_t before = dead_.size();
-        for (std::size_t slot = 0; slot < points_.size(); ++slot)
-            if (points_[slot].alive && !points_[slot].seen) points_[slot].alive = false, dead_.push_back(slot);
-        const bool lost = dead_.size() > before;
-        const bool wider = reach > kept_;
+        for (std::size_t slot = 0; slot < keys_.size(); ++slot)
+            if (alive_[slot] && !seen_[slot]) alive_[slot] = 0, dead_.push_back(slot);
+        const bool lost = dead_.size() > before, wider = reach > kept_;
         if (wider || reach < SHRUNK * kept_) kept_ = SPARE * reach;
         reach_ = reach;
-        Slots anew;  // candidates for which all points have to be looked at: those that have lost the nearest
+        Slots anew;  // candidates for which all points have to be looked at: new ones, and those that have lost the nearest
         for (std::size_t c = 0; c < n_; ++c)
-            if (wider || nearest_[c] == HUGE_VAL || (lost && !points_[near_[c].front().slot].alive)) anew.push_back(c);
+            if (wider || nearest_[c] == HUGE_VAL || (lost && !alive_[near_[c].front().slot])) anew.push_back(c);
         if (lost) forget();
         if (anew.size() < n_) insert(added);
         fill(anew);
     }
 
     std::size_t take(const double *point, std::uint64_t key) {
-        std::size_t slot = points_.size();
+        std::size_t slot = keys_.size();
         if (free_.empty()) {
-            points_.emplace_back(), z_.resize((slot + 1) * d_);
+            for (std::vector<char> *column : {&alive_, &seen_}) column->push_back(0);
+            for (std::vector<double> *column : {&weight_, &sum_}) column->push_back(0.0);
+            keys_.push_back(key), z_.resize((slot + 1) * d_);
         } else {
             slot = free_.back(), free_.pop_back();
         }
-        points_[slot] = {key, 0.0, 0.0, true, true};
+        keys_[slot] = key, alive_[slot] = 1;
         std::copy_n(point, d_, &z_[slot * d_]);
-        if (table_.full(points_.size())) index();
+        if (table_.full(keys_.size())) index();
         else table_.add(key, slot);
         return slot;
     }
 
     void index() {
-        table_.reset(2 * points_.size());
-        for (std::size_t slot = 0; slot < points_.size(); ++slot)
-            if (points_[slot].alive) table_.add(points_[slot].key, slot);
+        table_.reset(2 * keys_.size());
+        for (std::size_t slot = 0; slot < keys_.size(); ++slot)
+            if (alive_[slot]) table_.add(keys_[slot], slot);
     }
 
     // Dead points have no weight and may stay among the neighbours until they are many; their slots are taken again only then.
     void forget() {
         index();
-        if (dead_.size() < SOME + (points_.size() - dead_.size()) / 2) return;
+        if (dead_.size() < SOME + (keys_.size() - dead_.size()) / 2) return;
         for (std::vector<Entry> &entries : near_)
-            entries.erase(std::remove_if(entries.begin(), entries.end(), [&](const Entry &entry) { return !points_[entry.slot].alive; }), entries.end());
+            entries.erase(std::remove_if(entries.begin(), entries.end(), [&](const Entry &entry) { return !alive_[entry.slot]; }), entries.end());
         free_.insert(free_.end(), dead_.begin(), dead_.end());
         dead_.clear();
     }
@@ -181,7 +197,7 @@ class Pool {
 
     // Looks at all points for some candidates.
     void fill(const Slots &candidates) {
-        const std::size_t m = points_.size(), most = std::min(TOGETHER, candidates.size());
+        const std::size_t m = keys_.size(), most = std::min(TOGETHER, candidates.size());
         std::vector<double> some(most * d_), squared(most * m);
         for (std::size_t first = 0; first < candidates.size(); first += TOGETHER) {
             const std::size_t count = std::min(TOGETHER, candidates.size() - first);
@@ -192,10 +208,10 @@ class Pool {
                 std::vector<Entry> &entries = near_[candidates[first + i]];
                 double &nearest = nearest_[candidates[first + i]] = HUGE_VAL;
                 for (std::size_t slot = 0; slot < m; ++slot)
-                    if (points_[slot].alive && s[slot] < nearest) nearest = s[slot];
+                    if (alive_[slot] && s[slot] < nearest) nearest = s[slot];
                 entries.clear();
                 for (std::size_t slot = 0; slot < m; ++slot)
-                    if (s[slot] <= nearest + kept_ && points_[slot].alive) entries.push_back({s[slot], slot});
+                    if (s[slot] <= nearest + kept_ && alive_[slot]) entries.push_back({s[slot], slot});
                 std::sort(entries.begin(), entries.end(), [&](const Entry &a, const Entry &b) { return nearer(a, b); });
             }
         }
@@ -224,8 +240,8 @@ class Pool {
             for (std::size_t c = first; c < last; ++c, ++next) {
                 double weight = 0.0, total = 0.0;
                 for (; slots[next] != NONE; ++next) {
-                    weight += powers[next] * points_[slots[next]].weight;
-                    total += powers[next] * points_[slots[next]].sum;
+                    weight += powers[next] * weight_[slots[next]];
+                    total += powers[next] * sum_[slots[next]];
                 }
                 if (weight > 0.0) mean[c] = total / weight;
                 if (nearest_[c] * unit > LOWEST) W[c] = weight * powers[next];
@@ -233,10 +249,14 @@ class Pool {
         }
     }
 
-    std::size_t n_, d_;
+    explicit Pool(const Choice &choice) : choice_(choice) {}
+
+    std::size_t n_ = 0, d_ = 0;
     std::vector<double> x_, z_;  // candidates (n, d), and points by slot
-    std::vector<Point> points_;
-    Slots free_, dead_;
+    std::vector<std::uint64_t> keys_;   // by slot, as all that follows
+    std::vector<double> weight_, sum_;  // of the observations at a point, and of their values: 0 where there are none any more
+    std::vector<char> alive_, seen_;
+    Slots rows_, free_, dead_;  // slots of the rows of the last call; of none; of dead points
     Table table_;
     std::vector<std::vector<Entry>> near_;  // the nearest first, those as near by key
     std::vector<double> nearest_, work_;    // squared distance of the nearest point; see Distances
@@ -248,8 +268,8 @@ class Pool {
 
 void bind_pool(nb::module_ &m) {
     nb::class_<Pool>(m, "Pool")
-        .def(nb::init<Matrix, const std::string &>(), nb::arg("candidates"), nb::arg("instructions") = "")
-        .def("sums", &Pool::sums, nb::arg("points"), nb::arg("keys"), nb::arg("values"), nb::arg("weights").none(), nb::arg("bandwidth"), nb::arg("within"))
+        .def(nb::init<const std::string &>(), nb::arg("instructions") = "")
+        .def("sums", &Pool::sums, nb::arg("candidates"), nb::arg("same"), nb::arg("points"), nb::arg("keys"), nb::arg("values"), nb::arg("weights").none(), nb::arg("bandwidth"), nb::arg("within"))
         .def_prop_ro("size", &Pool::size)
         .def_prop_ro("slots", &Pool::slots);
 }
