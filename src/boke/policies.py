@@ -110,7 +110,7 @@ class BOKE:
         beta: Rule for β_t.
         rho: ρ of σ̂ = (W + ρ)^(-1/2).
         y_scale: "rank" replaces values by their normal scores, "standardize" shifts and scales, "none" keeps them.
-        n_init: Size of the initial design; None is 2 (d + 1), at least 5 and at most 20.
+        n_init: Size of the initial design; None is 2 (d + 1), at least 5 and at most 12.
         init: "lhs", "sobol" or "uniform".
         n_acq: Evaluations of the acquisition function for one suggestion.
         max_points: From more observations than this the model takes a random sample, a new one for each suggestion,
@@ -429,7 +429,7 @@ def by_share(numbers: Numbers, shares: Array) -> list[tuple[int, float]]:
 
 def design_size(policy: BOKE | KRUCB, space: Space) -> int:
     """How many trials are of the initial design."""
-    return min(20, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init
+    return min(12, max(5, 2 * (space.dim + 1))) if policy.n_init is None else policy.n_init  # see results/initial.md
 
 
 def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggestion | None:
