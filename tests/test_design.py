@@ -4,9 +4,9 @@ from oracles import NAMES
 from scipy.spatial.distance import cdist
 
 from boke import quasirandom
-from boke.design import DESIGNS, density_exploration, fill_distance, latin_hypercube, p_greedy, sobol, uniform
+from boke.design import DESIGNS, density_exploration, fill_distance, latin_hypercube, middle, p_greedy, sobol, uniform
 
-ALL = [uniform, latin_hypercube, sobol, density_exploration, p_greedy]
+ALL = [uniform, latin_hypercube, middle, sobol, density_exploration, p_greedy]
 
 
 @pytest.mark.parametrize("design", ALL)
@@ -58,7 +58,7 @@ def test_sobol_is_balanced(d):
 
 
 def test_the_designs_of_a_policy():
-    assert {"lhs": latin_hypercube, "sobol": sobol, "uniform": uniform} == DESIGNS
+    assert {"middle": middle, "lhs": latin_hypercube, "sobol": sobol, "uniform": uniform} == DESIGNS
 
 
 @pytest.mark.parametrize("d", [2, 5])

@@ -415,6 +415,7 @@ def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
         return data.numbers[:0], data.asked[:0], data.y[:0]
 
     monkeypatch.setattr(Data, "outcomes", outcomes)
+    monkeypatch.setattr(local, "usual", lambda *_: None)  # which does not ask for them
     optimizer = Optimizer([(0, 1)] * 2, rng=5)
     for _ in range(40):
         trial = optimizer.ask()

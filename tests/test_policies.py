@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boke import engine, local
+from boke import engine, local, policies
 from boke.acquisition import PaperBeta, UCB1Beta
 from boke.bandwidth import FillDistanceSchedule, Fixed, LeastSquaresCV, MaximumLikelihoodCV, Scott, Silverman
 from boke.data import Data
@@ -64,6 +65,28 @@ def test_initial_design_is_a_latin_hypercube_by_trial_number():
     for column in X.T:
         np.testing.assert_array_equal(np.sort(np.floor(column * 12)), np.arange(12))
     assert policy.suggest(some_data(space, 12), space, Key(9, 12)).branch == "explore"
+
+
+def test_the_default_begins_in_the_middle():
+    """With a category by chance."""
+    space = Space({"x": Float(0, 1), "n": Int(1, 100, log=True), "c": Categorical(list("abcde"))})
+    data = some_data(space, 0)
+    first = np.array([BOKELocal().suggest(data, space, Key(seed, 0)).x for seed in range(20)])
+    np.testing.assert_array_equal(first[:, :2], np.tile(space.snap(np.full((1, 3), 0.5))[0, :2], (20, 1)))
+    assert len(np.unique(first[:, 2])) > 2
+    X = np.array([BOKELocal(n_init=9).suggest(data, space, Key(0, i)).x for i in range(1, 9)])
+    assert sorted((X[:, 0] * 8).astype(int)) == list(range(8))
+
+
+@pytest.mark.parametrize("policy", [BOKELocal(), BOKE(), BOKELocal(n_init=40), BOKE(n_init=12, init="uniform")])
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2, 2), (2, 100)])
+def test_no_point_of_a_design_repeats_another_one(policy, sizes):
+    space = Space({f"n{i}": Int(1, size, log=size > 3) for i, size in enumerate(sizes)})
+    n = policies.design_size(policy, space)
+    for seed in range(10):
+        X = np.array([policy.suggest(some_data(space, 0), space, Key(seed, i)).x for i in range(n)])
+        np.testing.assert_array_equal(X, space.snap(X))
+        assert len(np.unique(X, axis=0)) == n or n > math.prod(sizes)
 
 
 @pytest.mark.parametrize("init", ["sobol", "uniform"])

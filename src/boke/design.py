@@ -16,7 +16,7 @@ from boke.quasirandom import sobol as sobol_points
 from boke.space import Array, Float, Space
 from boke.sums import scale, squared_distances
 
-__all__ = ["DESIGNS", "density_exploration", "fill_distance", "latin_hypercube", "p_greedy", "sobol", "uniform"]
+__all__ = ["DESIGNS", "density_exploration", "fill_distance", "latin_hypercube", "middle", "p_greedy", "sobol", "uniform"]
 
 Seed = int | np.random.Generator | None
 
@@ -42,6 +42,16 @@ def sobol(n: int, d: int, *, rng: Seed = None) -> Array:
     """The first n points (n, d) of a scrambled Sobol sequence."""
     _check(n, d)
     return sobol_points(n, d, np.random.default_rng(rng))
+
+
+def middle(n: int, d: int, *, rng: Seed = None) -> Array:
+    """The middle of the cube, and a Latin hypercube of n - 1 points.
+
+    As long as nobody knows where the optimum is, the middle is nearer to it than a random point: by a factor of √2, in
+    the root mean square, if it is anywhere in the cube.
+    """
+    _check(n, d)
+    return np.vstack([np.full((min(n, 1), d), 0.5), latin_hypercube(max(n - 1, 0), d, rng=rng)])
 
 
 def density_exploration(
@@ -103,7 +113,12 @@ def p_greedy(
     return X
 
 
-DESIGNS: dict[str, Callable[..., Array]] = {"lhs": latin_hypercube, "sobol": sobol, "uniform": uniform}
+DESIGNS: dict[str, Callable[..., Array]] = {
+    "middle": middle,
+    "lhs": latin_hypercube,
+    "sobol": sobol,
+    "uniform": uniform,
+}
 
 
 def _check(n: int, d: int) -> None:

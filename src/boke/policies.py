@@ -32,7 +32,7 @@ from boke.density import doubling
 from boke.design import DESIGNS
 from boke.elementary import exp, log
 from boke.kernels import Gaussian, Kernel, get_kernel
-from boke.keys import Lot, Numbers
+from boke.keys import Lot, Numbers, row_keys
 from boke.model import KernelModel
 from boke.pool import WITHIN
 from boke.quasirandom import sobol
@@ -111,7 +111,7 @@ class BOKE:
         rho: ρ of σ̂ = (W + ρ)^(-1/2).
         y_scale: "rank" replaces values by their normal scores, "standardize" shifts and scales, "none" keeps them.
         n_init: Size of the initial design; None is 2 (d + 1), at least 5 and at most 12.
-        init: "lhs", "sobol" or "uniform".
+        init: "lhs", "middle" (which a Latin hypercube follows), "sobol" or "uniform".
         n_acq: Evaluations of the acquisition function for one suggestion.
         max_points: From more observations than this the model takes a random sample, a new one for each suggestion,
             and the best one with its neighbours: a suggestion's cost then no longer grows with the history.
@@ -219,10 +219,12 @@ class BOKELocal(BOKE):
     Args:
         q: Probability of exploring.
         region: How the trust region follows success and failure.
+        init: See BOKE; from the middle it is not so far to anywhere.
         n_acq: See BOKE; fewer, because the few trials that explore should not be much slower than the others.
         max_points: See BOKE; fewer for the same reason.
     """
 
+    init: str = "middle"
     n_acq: int = 512
     max_points: int = 256
     q: float = 0.05
@@ -440,10 +442,27 @@ def initial(policy: BOKE | KRUCB, data: Data, space: Space, key: Key) -> Suggest
         if space.unit_arms is not None:
             order = design.permutation(len(space.unit_arms))
             return Suggestion(space.unit_arms[order[key.number % len(order)]], "initial")
-        return Suggestion(space.snap(DESIGNS[policy.init](n, space.dim, rng=design))[key.number], "initial")
+        X = DESIGNS[policy.init](n, space.dim, rng=design)
+        if policy.init == "middle":  # categories have none
+            X[0] = np.where(space.categorical, design.random(space.dim), X[0])
+        return Suggestion(different(space.snap(X), space, design)[key.number], "initial")
     if len(data) == 0:
         return DensityExploration(n_acq=policy.n_acq).suggest(data, space, key)
     return None
+
+
+def different(X: Array, space: Space, rng: Generator) -> Array:
+    """A design (n, d) in which no point repeats another one, as gridded ones may, if there are as many points."""
+    if space.smooth or space.size < len(X):
+        return X
+    every = space.enumerate(4 * len(X))  # of few points the last ones would be hard to hit
+    while len(again := np.setdiff1d(np.arange(len(X)), np.unique(row_keys(X), return_index=True)[1])):
+        if every is None:
+            X[again] = space.snap(rng.random((len(again), space.dim)))
+        else:
+            others = every[~np.isin(row_keys(every), row_keys(X))]
+            X[again] = others[rng.permutation(len(others))[: len(again)]]
+    return X
 
 
 def _check(policy: BOKE | DensityExploration | KRUCB) -> None:
