@@ -16,7 +16,16 @@ from boke.quasirandom import sobol as sobol_points
 from boke.space import Array, Float, Space
 from boke.sums import scale, squared_distances
 
-__all__ = ["DESIGNS", "density_exploration", "fill_distance", "latin_hypercube", "middle", "p_greedy", "sobol", "uniform"]
+__all__ = [
+    "DESIGNS",
+    "density_exploration",
+    "fill_distance",
+    "latin_hypercube",
+    "middle",
+    "p_greedy",
+    "sobol",
+    "uniform",
+]
 
 Seed = int | np.random.Generator | None
 
