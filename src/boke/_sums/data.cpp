@@ -278,6 +278,8 @@ nb::tuple outcomes(Numbers numbers, Vector y, std::optional<Flags> asked, std::i
 
 enum State : std::uint8_t { PENDING, COMPLETE, FAILED, REMOVED, KNOWN };  // as boke.history has them, and one more
 
+constexpr std::int64_t LONGEST = std::int64_t{1} << 62;  // arrivals that none is later than, as boke.history has it
+
 bool is_told(std::uint8_t state) { return state == COMPLETE || state == FAILED; }
 
 struct Columns {
@@ -292,9 +294,9 @@ std::vector<std::uint8_t> states_then(const Columns &trials, std::int64_t arriva
                                       std::size_t patience) {
     const std::size_t n = trials.n, start = n - std::min(n, horizon);
     std::vector<std::uint8_t> state(trials.state, trials.state + n);
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; arrivals < LONGEST && i < n; ++i)
         if (is_told(state[i]) && trials.told_at[i] >= arrivals) state[i] = PENDING;
-    std::size_t oldest = n;
+    std::size_t oldest = std::find(state.begin(), state.end(), PENDING) == state.end() ? start : n;  // as a rule there is none
     for (std::size_t out = 0, back = 0; oldest > start; --oldest) {
         const std::size_t i = oldest - 1;
         out += state[i] == PENDING;

@@ -99,12 +99,28 @@ struct Outcomes {
 inline Outcomes outcomes_of(const std::int64_t *numbers, const double *y, const bool *asked, std::size_t n, const Lot &lot) {
     Outcomes found;
     double best = -std::numeric_limits<double>::infinity();
-    in_order(numbers, n, [&](std::size_t row) {
+    auto visit = [&](std::size_t row) {
         const double value = y[row], before = best;
         best = std::max(best, value);
         if ((asked && !asked[row]) || !lot.has(numbers[row])) return;
         found.numbers.push_back(numbers[row]), found.successes.push_back(value > before), found.values.push_back(value);
-    });
+    };
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), least = first;
+    for (std::size_t i = 0; i < n; ++i) {
+        least = std::min(least, numbers[i]);
+        if (!asked || asked[i]) first = std::min(first, numbers[i]);
+    }
+    if (n == 0 || least == first || least < 0) {
+        in_order(numbers, n, visit);
+        return found;
+    }
+    std::vector<std::size_t> rows;  // from the first asked trial on; those that were told in bulk before need no order
+    std::vector<std::int64_t> later;
+    for (std::size_t i = 0; i < n; ++i) {
+        if (numbers[i] >= first) rows.push_back(i), later.push_back(numbers[i] - first);
+        else best = std::max(best, y[i]);
+    }
+    in_order(later.data(), later.size(), [&](std::size_t i) { visit(rows[i]); });
     return found;
 }
 

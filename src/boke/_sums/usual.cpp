@@ -26,8 +26,14 @@ namespace {
 template <class T>
 using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// The first of the largest values; none of four maxima waits for another one.
 std::size_t largest(const double *values, std::size_t n) {
-    return static_cast<std::size_t>(std::max_element(values, values + n) - values);
+    double most[4] = {values[0], values[0], values[0], values[0]};
+    std::size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (std::size_t j = 0; j < 4; ++j) most[j] = values[i + j] > most[j] ? values[i + j] : most[j];
+    for (; i < n; ++i) most[0] = values[i] > most[0] ? values[i] : most[0];
+    return static_cast<std::size_t>(std::find(values, values + n, *std::max_element(most, most + 4)) - values);
 }
 
 // All that does not depend on the data. Names are those of boke.local, boke.gp, boke.warp and boke.region.
