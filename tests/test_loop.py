@@ -250,13 +250,13 @@ def test_a_real_ctrl_c_ends_with_the_result(tmp_path, workers):
     script.write_text(
         textwrap.dedent(
             f"""
-            import signal, time, boke
+            import os, signal, time, boke
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def slow(x):
                 time.sleep(0.05)
                 return x[0]
             def tick(intermediate_result):
-                print("tick", flush=True)
+                os.write(1, b"tick\\n")  # a print may be interrupted before the end of its line
             if __name__ == "__main__":
                 r = boke.minimize(slow, [(0, 1)] * 2, n_trials=100000, rng=0, workers={workers}, callback=tick)
                 print(r.status, r.nfev > 0, r.fun == min(r.func_vals), flush=True)
