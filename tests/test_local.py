@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from boke import Categorical, Float, Int, Optimizer, clusters, gp, local, probe
 from boke.compiled import NATIVE
@@ -423,6 +425,27 @@ def test_the_initial_design_and_exploration_are_no_outcomes(monkeypatch):
     expected = [n for n in range(6, 39) if chance(5, 0.05).has(n)]
     assert [n for n in seen[-1].tolist() if n < 39] == [n for n in expected if n <= seen[-1].max()]
     assert seen[-1].min() >= 6
+
+
+@pytest.mark.skipif(NATIVE is None, reason="there is one way only")
+@given(seed=st.integers(0, 2**32 - 1), d=st.sampled_from([1, 2, 5]), levels=st.sampled_from([2, 1000]))
+@settings(deadline=None, max_examples=60)
+def test_the_best_point_that_is_not_taken_is_the_same_compiled(seed, d, levels):
+    rng = np.random.default_rng(seed)
+    low = rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3, d)
+    space = Space.of(list(zip(low, low + 10.0 ** rng.uniform(-3, 3, d), strict=True)))
+    X = np.floor(4 * rng.random((6, d))) / 4 + rng.choice([0.0, 1e-17, 0.1], 6)[:, None]
+    known = space.encode(space.decode(X[rng.random(6) < 0.5]))
+    half = len(known) // 2
+    data = Data(known[:half], np.zeros(half), known[half:])
+    values = np.floor(levels * rng.random(6))
+    values[rng.random(6) < 0.2] = -np.inf
+    found, expected = local._new(X, values, data, space), local.plain_new(X, values, data, space)
+    assert (found is None) == (expected is None)
+    if found is not None:
+        np.testing.assert_array_equal(found, expected)
+    everything = Data(space.encode(space.decode(X)), np.zeros(6), X[:0])
+    assert local._new(X, values, everything, space) is None
 
 
 def test_categories_are_alike_or_not():

@@ -186,6 +186,14 @@ def plain_suggest(data: Data, space: Space, region: TrustRegion, trials: Trials,
 
 def _new(X: Array, values: Array, data: Data, space: Space) -> Array | None:
     """The point (d,) with the largest of values (n,) that is not taken, if there is one."""
+    if NATIVE is None or space.ends is None or type(data) is not Data:
+        return plain_new(X, values, data, space)
+    row = NATIVE.untaken(X, values, *space.ends, data.X, data.silent)
+    return np.array(X[row]) if row < len(X) else None
+
+
+def plain_new(X: Array, values: Array, data: Data, space: Space) -> Array | None:
+    """The same, and its definition."""
     taken = _taken(data, X, space)
     if np.count_nonzero(taken):
         X, values = X[~taken], values[~taken]

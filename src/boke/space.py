@@ -59,6 +59,9 @@ class Space:
         self._plain = np.array(list(plain), dtype=int)
         self._low, self._high = (np.array([getattr(p, end) for p in plain.values()]) for end in ("low", "high"))
         self._others = [(j, p) for j, p in enumerate(self.parameters.values()) if j not in plain]
+        self.ends = (
+            None if self._others or arms is not None else (self._low, self._high)
+        )  # where all are plain intervals
         self.arms = arms
         self.unit_arms = None if arms is None else self.encode(arms)
         if self.unit_arms is not None:

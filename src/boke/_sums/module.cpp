@@ -94,6 +94,35 @@ double between(double x, double low, double high) {
     return at < low ? low : at > high ? high : at;
 }
 
+// The row of x (n, d) with the largest value that, rounded as a history would keep it in the box of `low` and `high` (d), is
+// none of the points and none of the others; n if there is none.
+std::size_t untaken(Matrix x, Vector values, Vector low, Vector high, Matrix points, Matrix others) {
+    const std::size_t n = x.shape(0), d = x.shape(1);
+    if (values.shape(0) != n || low.shape(0) != d || high.shape(0) != d || points.shape(1) != d || others.shape(1) != d)
+        throw std::invalid_argument("Shapes do not agree.");
+    nb::gil_scoped_release unlocked;
+    std::vector<double> rounded(d);
+    auto among = [&](const Matrix &some) {
+        const double *point = some.data(), *end = point + some.size();
+        for (; point != end; point += d)
+            if (*point == rounded[0] && std::equal(rounded.begin(), rounded.end(), point)) return true;
+        return false;
+    };
+    std::vector<bool> known(n, false);
+    for (std::size_t tried = 0; tried < n; ++tried) {
+        std::size_t best = n;
+        for (std::size_t i = 0; i < n; ++i)
+            if (!known[i] && (best == n || values.data()[i] > values.data()[best])) best = i;
+        for (std::size_t k = 0; k < d; ++k) {
+            const double native = between(x.data()[best * d + k], low.data()[k], high.data()[k]);
+            rounded[k] = inside(native, low.data()[k], high.data()[k]);
+        }
+        if (!among(points) && !among(others)) return best;
+        known[best] = true;
+    }
+    return n;
+}
+
 // Squared distances (n, m) of rows from others, or the largest of their differences.
 Result distances(Matrix x, Matrix others, bool largest, const std::string &instructions) {
     const std::size_t n = x.shape(0), m = others.shape(0), d = x.shape(1);
@@ -250,6 +279,7 @@ NB_MODULE(_native, m) {
     m.def("warped", all_warped, "Versions of the values and their log Jacobians; boke.warp has their definition.");
     m.def("inside", within<inside>, "Points of a box in the unit cube; boke.space has its definition.");
     m.def("between", within<between>, "Points of the unit cube in a box; boke.space has its definition.");
+    m.def("untaken", untaken, "The best row that is not known; boke.local has its definition.");
     m.def("distances", distances, nb::arg("x"), nb::arg("others"), nb::arg("largest") = false, nb::arg("instructions") = "",
           "Squared distances, or largest differences; boke.elementary has their definition.");
     m.def("exp", each<std::exp>, "exp of the C library.");
