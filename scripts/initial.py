@@ -19,7 +19,7 @@ from typing import Any
 
 import ioh
 import numpy as np
-from rows import Row, fill, stored
+from rows import Row, duel, fill, stored
 
 from boke import Optimizer
 from boke.policies import BOKE, BOKELocal, BOKEPlus
@@ -128,9 +128,9 @@ def table() -> None:
                 both = [k for k in a.keys() & b.keys() if d in (k[1], None) and not (second == "12" and k[1] == 3)]
                 if not both:
                     continue
-                gain = np.log10([a[k] for k in both]) - np.log10([b[k] for k in both])
-                share = ((gain < 0.0) + 0.5 * (gain == 0.0)).mean(axis=0)
-                cells = [f"{p:.0%}, {g:+.2f}" for p, g in zip(share, gain.mean(axis=0), strict=True)]
+                found = duel([a[k] for k in both], [b[k] for k in both])
+                columns = zip(0.5 + 0.5 * (found.better - found.worse), found.mean, strict=True)
+                cells = [f"{p:.0%}, {g:+.2f}" for p, g in columns]
                 text.append(f"| {kind} | {policy} | {noise:.0%} | {d or 'all'} | {len(both)} | {' | '.join(cells)} |")
     TABLE.write_text("\n".join(text) + "\n")
 

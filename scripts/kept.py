@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from unittest.mock import patch
 
 import ioh
 import numpy as np
-from rows import Row, fill, stored
+from rows import Row, duel, fill, stored
 from scipy.spatial import cKDTree
 
 import boke.argmax
@@ -203,9 +202,8 @@ def table() -> None:
                 (kept[k]["regret"], plain[k]["regret"]) for k in sorted(kept.keys() & plain.keys()) if d in (k[0], None)
             ]
             for t in map(str, question.budgets if both else ()):
-                gain = np.array([math.log10(a[t] / b[t]) for a, b in both])
-                cells = [f"{(gain < 0).mean():.0%}", f"{(gain > 0).mean():.0%}"]
-                cells.append(f"{gain.mean():+.2f} ± {gain.std() / math.sqrt(len(gain)):.2f}")
+                better, worse, mean, error = duel([a[t] for a, _ in both], [b[t] for _, b in both])
+                cells = [f"{better:.0%}", f"{worse:.0%}", f"{mean:+.2f} ± {error:.2f}"]
                 text.append(f"| {d or 'all'} | {t} | {len(both)} | {' | '.join(cells)} |")
     text += [
         "",

@@ -10,13 +10,12 @@ the same. Regret is the smallest one of the points that were evaluated.
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from pathlib import Path
 
 import ioh
 import numpy as np
-from rows import Row, fill, stored
+from rows import Row, duel, fill, stored
 
 from boke import Optimizer
 from boke.policies import BOKEPlus
@@ -75,9 +74,8 @@ def table() -> None:
     for d in (*DIMENSIONS, None):
         rows = [(of["sample"][k], of["all"][k]) for k in both if d in (k[0], None)]
         for t in map(str, BUDGETS if rows else ()):
-            gain = np.array([math.log10(a["regret"][t] / b["regret"][t]) for a, b in rows])
-            cells = [f"{(gain < 0).mean():.0%}", f"{(gain > 0).mean():.0%}"]
-            cells += [f"{gain.mean():+.2f} ± {gain.std() / math.sqrt(len(gain)):.2f}"]
+            better, worse, mean, error = duel([a["regret"][t] for a, _ in rows], [b["regret"][t] for _, b in rows])
+            cells = [f"{better:.0%}", f"{worse:.0%}", f"{mean:+.2f} ± {error:.2f}"]
             cells += [f"{np.mean([side[i]['seconds'][t] for side in rows]):.1f}" for i in (0, 1)]
             text.append(f"| {d or 'all'} | {t} | {len(rows)} | {' | '.join(cells)} |")
     TABLE.write_text("\n".join(text) + "\n")

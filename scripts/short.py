@@ -11,7 +11,6 @@ has every other function and one instance, and is left out where PyTorch is not 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import ioh
 import numpy as np
 import optuna
-from rows import Row, fill, stored
+from rows import Row, duel, fill, stored
 
 import boke
 
@@ -102,9 +101,8 @@ def table() -> None:
                 both = [k for k in ours.keys() & theirs.keys() if d in (k[1], None)]
                 if not both:
                     continue
-                gain = np.log10([ours[k] for k in both]) - np.log10([theirs[k] for k in both])
-                share = ((gain < 0.0) + 0.5 * (gain == 0.0)).mean(axis=0)
-                columns = zip(share, gain.mean(axis=0), gain.std(axis=0) / math.sqrt(len(both)), strict=True)
+                found = duel([ours[k] for k in both], [theirs[k] for k in both])
+                columns = zip(0.5 + 0.5 * (found.better - found.worse), found.mean, found.error, strict=True)
                 cells = [f"{p:.0%}, {g:+.2f} ± {e:.2f}" for p, g, e in columns]
                 text.append(f"| {name} | {noise:.0%} | {d or 'all'} | {len(both)} | {' | '.join(cells)} |")
     TABLE.write_text("\n".join(text) + "\n")
